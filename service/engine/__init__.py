@@ -1,0 +1,28 @@
+"""The mathematics: every scheme the service knows, in one explicit tuple."""
+
+from typing import Any
+
+from service.engine.biases import alibi, alibi_slopes
+from service.engine.encodings import rope, sinusoidal
+from service.engine.operations import alibi as apply_alibi
+from service.engine.operations import rope as apply_rope
+from service.engine.operations import sinusoidal as apply_sinusoidal
+from service.engine.scheme import Scheme
+
+SCHEMES: tuple[Scheme[Any, Any], ...] = (
+    sinusoidal.SCHEME,
+    rope.SCHEME,
+    alibi.SCHEME,
+    alibi_slopes.SCHEME,
+    apply_sinusoidal.SCHEME,
+    apply_rope.SCHEME,
+    apply_alibi.SCHEME,
+)
+
+
+def by_key(family: str, name: str) -> Scheme[Any, Any]:
+    """The scheme of that family and name; KeyError where there is none."""
+    return _BY_KEY[family, name]
+
+
+_BY_KEY = {scheme.key: scheme for scheme in SCHEMES}

@@ -1,0 +1,254 @@
+"""From a request to an answer: read, refuse, tag, compute, write. A 304, a HEAD or a refusal computes nothing."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from service.api.bodies import JSON, arrays_from, media_type, read_body
+from service.api.caching import FRESH, IMMUTABLE, Reply, byte_range, canonical, encoded, etag, none_match
+from service.api.limits import Share, refuse_large
+from service.api.problems import Problem
+from service.api.query import Asked, choose, read_asked
+from service.api.replies import Bytes, Streamed
+from service.api.resources import Resources
+from service.engine.scheme import Inputs, Scheme, Tensors
+from service.formats import FORMATS
+from service.formats.format import BLOCK_BYTES, Chunk, Format
+
+Headers = list[tuple[str, str]]
+
+# A block being computed and one being sent, each with the temporaries of its making.
+STREAM_BYTES_HELD = 8 * BLOCK_BYTES
+# Reading JSON turns a digit or two into a Python object: about eight times the body while it lasts.
+JSON_OBJECT_FACTOR = 8
+TEXTUAL = ("json", "csv")
+
+
+@dataclass(slots=True)
+class Timing:
+    """Seconds spent waiting for the pool, computing rows, and writing them."""
+
+    asked: float = field(default_factory=time.perf_counter)
+    started: float = 0.0
+    compute: float = 0.0
+    done: float = 0.0
+
+    def header(self) -> str:
+        """As Server-Timing states it, in milliseconds."""
+        encode = self.done - self.started - self.compute
+        parts = (("queue", self.started - self.asked), ("compute", self.compute), ("encode", encode))
+        return ", ".join(f"{name};dur={max(0.0, seconds) * 1000:.2f}" for name, seconds in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request that was understood and may be answered; nothing of it is computed yet."""
+
+    scheme: Scheme[Any, Any]
+    asked: Asked
+    form: Format
+    inputs: Inputs
+    everything: Tensors
+    tensors: Tensors
+    document: dict[str, Any]
+    size: int | None
+    bound: int
+
+    def canonical(self) -> bytes:
+        """The one spelling of this request."""
+        return canonical(
+            {
+                "scheme": self.scheme.key,
+                "revision": self.scheme.revision,
+                "parameters": self.document["parameters"],
+                "tensors": list(self.tensors),
+                "nonfinite": self.asked.nonfinite,
+                "extension": self.form.extension,
+            }
+        )
+
+
+def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: Inputs, resources: Resources) -> Wanted:
+    """Everything that can be refused before any work: parameters, format, size."""
+    form = FORMATS[extension]
+    everything = scheme.tensors(asked.params, inputs)
+    tensors = choose(everything, asked.tensor)
+    form.check(tensors)
+    document = {
+        "family": scheme.family,
+        "scheme": scheme.name,
+        "revision": scheme.revision,
+        "parameters": asked.params.model_dump(mode="json"),
+        "facts": scheme.facts(asked.params, inputs),
+        "notes": scheme.notes(asked.params, inputs),
+    }
+    bound = form.bound(document, tensors)
+    if extension in TEXTUAL:
+        refuse_large(tensors, bound, resources.json_bytes, "ask for fewer rows, or for .npy, .safetensors or .bin")
+    else:
+        refuse_large(tensors, 0, resources.result_bytes, "ask for fewer rows at a time")
+    return Wanted(
+        scheme, asked, form, inputs, everything, tensors, document, form.size(document, tensors), bound
+    )
+
+
+async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> ASGIApp:
+    """GET and HEAD."""
+    asked = read_asked(scheme, request.scope["query_string"])
+    wanted = understand(scheme, asked, extension, {}, resources)
+    key = wanted.canonical()
+    tag = etag(key, wanted.form.revision)
+    headers = [("ETag", tag), ("Cache-Control", IMMUTABLE if asked.pinned else FRESH)]
+    if none_match(request.headers.get("if-none-match"), tag) == "unmodified":
+        return Bytes(304, encoded(headers), b"")
+    if request.method == "HEAD":
+        return Bytes(200, encoded([*headers, *content_headers(wanted, wanted.size)]), b"")
+    if wanted.form.ranges == "bytes" and wanted.size is not None:
+        window = byte_range(request.headers.get("range"), request.headers.get("if-range"), tag, wanted.size)
+        if window != "whole":
+            return _part(wanted, headers, window, resources)
+    if wanted.bound > min(resources.stream_bytes, resources.replies.largest):
+        return _streamed(wanted, headers, resources, Share(resources.budget))
+    reply, timing = await _reply(wanted, key, tag, headers, resources)
+    resources.replies.alias(key, (request.scope["path"], request.scope["query_string"]))
+    extra = [] if timing is None else encoded([("Server-Timing", timing.header())])
+    return Bytes(200, [*reply.headers, *extra], reply.body)
+
+
+async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> ASGIApp:
+    """POST with the caller's arrays: the answer is stored by nobody."""
+    kind = media_type(request)
+    # Numbers in JSON have no number format of their own; they are float32 unless the query says otherwise.
+    textual = {"dtype": "float32"} if kind == JSON and "dtype" in scheme.params.model_fields else {}
+    asked = read_asked(scheme, request.scope["query_string"], textual)
+    headers = [("Cache-Control", "no-store")]
+    share = Share(resources.budget)
+    try:
+        body = await read_body(request, resources.body, share)
+        if kind == JSON:
+            share.take((JSON_OBJECT_FACTOR - 1) * len(body))
+        wanted = await resources.work(
+            lambda: understand(scheme, asked, extension, arrays_from(scheme, kind, body), resources)
+        )
+        if wanted.bound > resources.stream_bytes and extension not in TEXTUAL:
+            return _streamed(wanted, headers, resources, share)
+        timing = Timing()
+        share.take(_whole_bytes(wanted))
+        content = await resources.work(lambda: _written(wanted, resources, timing))
+    except BaseException:
+        share.give_back()
+        raise
+    share.give_back()
+    sent = [*headers, *content_headers(wanted, len(content)), ("Server-Timing", timing.header())]
+    return Bytes(200, encoded(sent), content)
+
+
+def content_headers(wanted: Wanted, size: int | None) -> Headers:
+    """What a GET and a HEAD say of the content; its length only where that is known without computing."""
+    form = wanted.form
+    headers = [("Content-Type", form.media_type)]
+    if size is not None:
+        headers.append(("Content-Length", str(size)))
+    if form.ranges == "bytes":
+        headers.append(("Accept-Ranges", "bytes"))
+    if form.extension == "json":
+        return headers
+    first = next(iter(wanted.tensors.values()))
+    shape = (len(wanted.tensors), *first.shape) if form.extension == "npy" and len(wanted.tensors) > 1 else first.shape
+    if form.extension in ("npy", "bin"):
+        headers += [("Array-Shape", ", ".join(map(str, shape))), ("Array-Dtype", first.dtype)]
+    return [*headers, ("Content-Disposition", f'attachment; filename="{_filename(wanted, first.shape, first.dtype)}"')]
+
+
+def _filename(wanted: Wanted, shape: tuple[int, ...], dtype: str) -> str:
+    only = f"-{wanted.asked.tensor}" if wanted.asked.tensor is not None else ""
+    return f"{wanted.scheme.name}{only}_{'x'.join(map(str, shape))}_{dtype}.{wanted.form.extension}"
+
+
+def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resources: Resources) -> ASGIApp:
+    """206: only the rows that the window touches are computed."""
+    if isinstance(window, str):
+        detail = f"the answer has {wanted.size} bytes, and the range lies outside"
+        raise Problem("range-not-satisfiable", detail, headers={"Content-Range": f"bytes */{wanted.size}"})
+    start, stop = window
+    sent = [*headers, *content_headers(wanted, stop - start), ("Content-Range", f"bytes {start}-{stop - 1}/{wanted.size}")]
+    share = Share(resources.budget)
+    share.take(min(STREAM_BYTES_HELD, resources.budget.limit_bytes))
+    return Streamed(206, encoded(sent), _chunks(wanted, resources, Timing(), window), share, resources)
+
+
+def _streamed(wanted: Wanted, headers: Headers, resources: Resources, share: Share) -> ASGIApp:
+    share.take(STREAM_BYTES_HELD)
+    sent = encoded([*headers, *content_headers(wanted, wanted.size)])
+    return Streamed(200, sent, _chunks(wanted, resources, Timing()), share, resources)
+
+
+async def _reply(
+    wanted: Wanted, key: bytes, tag: str, headers: Headers, resources: Resources
+) -> tuple[Reply, Timing | None]:
+    """The finished reply: from the cache, from the request that is computing it now, or computed here."""
+    reply = resources.replies.by_request(key)
+    if reply is not None:
+        return reply, None
+    pending = resources.under_way.get(key)
+    if pending is None:
+        timing = Timing()
+        # A task of its own: if this client leaves, those who wait for the same answer still get it.
+        pending = asyncio.ensure_future(_compute(wanted, key, tag, headers, resources, timing))
+        resources.under_way[key] = pending
+        pending.add_done_callback(lambda _: resources.under_way.pop(key))
+        return await asyncio.shield(pending), timing
+    return await asyncio.shield(pending), None
+
+
+async def _compute(
+    wanted: Wanted, key: bytes, tag: str, headers: Headers, resources: Resources, timing: Timing
+) -> Reply:
+    with Share(resources.budget) as share:
+        share.take(_whole_bytes(wanted))
+        content = await resources.work(lambda: _written(wanted, resources, timing))
+    reply = Reply(
+        tag,
+        encoded([*headers, *content_headers(wanted, len(content))]),
+        encoded([*headers, *content_headers(wanted, wanted.size)]),
+        encoded(headers),
+        content,
+    )
+    resources.replies.keep(key, reply)
+    return reply
+
+
+def _whole_bytes(wanted: Wanted) -> int:
+    """What writing the whole answer takes: its blocks, and the same once more when they are joined."""
+    return 2 * wanted.bound + STREAM_BYTES_HELD
+
+
+def _written(wanted: Wanted, resources: Resources, timing: Timing) -> bytes:
+    timing.started = time.perf_counter()
+    content = b"".join(_chunks(wanted, resources, timing))
+    timing.done = time.perf_counter()
+    return content
+
+
+def _chunks(
+    wanted: Wanted, resources: Resources, timing: Timing, window: tuple[int, int] | None = None
+) -> Iterator[Chunk]:
+    """The bytes of the answer, or of a window of it, as its format writes them from rows. Runs on the work pool."""
+    call = resources.tables.call(wanted.scheme, wanted.asked.params, wanted.inputs, wanted.everything)
+
+    def rows(name: str, start: int, stop: int) -> NDArray[Any]:
+        begun = time.perf_counter()
+        block = resources.tables.rows(call, name, start, stop)
+        timing.compute += time.perf_counter() - begun
+        return block
+
+    start, stop = window or (0, None)
+    yield from wanted.form.stream(
+        wanted.document, wanted.tensors, rows, start=start, stop=stop, nonfinite=wanted.asked.nonfinite
+    )

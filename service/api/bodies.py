@@ -1,0 +1,152 @@
+"""Request bodies: read within the limits, told apart by media type and first bytes, given to the scheme by name."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.requests import Request
+
+from service.api.limits import Share
+from service.api.problems import Problem, echo, unknown_name
+from service.engine.scheme import Scheme
+from service.formats.reader import array_from_lists, read_arrays, read_json
+
+JSON = "application/json"
+BINARY = ("application/octet-stream", "application/x-npy")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a body is read, and how long a pause may last."""
+
+    body_bytes: int
+    idle_seconds: float
+
+
+async def read_body(request: Request, limits: Limits, share: Share) -> bytes:
+    """The whole body, counted into `share`; refuses what is too large as early as can be known, and what stalls."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limits.body_bytes:
+        raise _too_large(int(declared), limits.body_bytes)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await _next(request, limits.idle_seconds)
+        if message["type"] == "http.disconnect":
+            raise Problem("bad-request", "the connection was closed before the body was complete")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limits.body_bytes:
+            raise _too_large(size, limits.body_bytes)
+        share.take(len(part))
+        parts.append(part)
+        if not message.get("more_body"):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _next(request: Request, idle_seconds: float) -> Mapping[str, Any]:
+    try:
+        return await asyncio.wait_for(request.receive(), idle_seconds)
+    except TimeoutError:
+        raise Problem(
+            "request-timeout", f"no byte of the body arrived for {idle_seconds:g} seconds", headers={"Connection": "close"}
+        ) from None
+
+
+def _too_large(size: int, limit: int) -> Problem:
+    detail = f"the body has at least {size} bytes; the limit is {limit}"
+    fault = {"parameter": "body", "code": "too_large", "detail": detail, "requested": size, "limit": limit}
+    return Problem("content-too-large", detail, [fault], {"Connection": "close"})
+
+
+def media_type(request: Request) -> str:
+    """`application/json` or `application/octet-stream`; anything else, and any coding, is refused."""
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.strip().lower() not in ("", "identity"):
+        raise Problem("unsupported-media-type", f"Content-Encoding is {echo(coding)}; send the body as it is")
+    given, _, options = request.headers.get("content-type", "").partition(";")
+    kind = given.strip().lower()
+    charset = options.partition("charset=")[2].partition(";")[0].strip(' "').lower()
+    if kind == JSON and charset in ("", "utf-8", "utf8"):
+        return JSON
+    if kind in BINARY:
+        return BINARY[0]
+    said = f"Content-Type is {echo(request.headers['content-type'])}" if given else "Content-Type is missing"
+    raise Problem(
+        "unsupported-media-type", f"{said}; {JSON} (UTF-8), or {BINARY[0]} for npy and safetensors, would do"
+    )
+
+
+def arrays_from(scheme: Scheme[Any, Any], kind: str, body: bytes) -> dict[str, NDArray[Any]]:
+    """The scheme's input arrays from a body of that media type, by name."""
+    if not body:
+        raise Problem("bad-request", f"the body is empty; {_wanted(scheme)} is needed")
+    arrays = _from_json(scheme, body) if kind == JSON else _from_binary(scheme, body)
+    required = [array.name for array in scheme.inputs if array.required] or [scheme.inputs[0].name]
+    missing = [name for name in required if name not in arrays]
+    if missing:
+        raise _invalid(f"/{_place(missing[0])}", "missing", f"{missing[0]} is missing; {_wanted(scheme)} is needed")
+    return arrays
+
+
+def _from_binary(scheme: Scheme[Any, Any], body: bytes) -> dict[str, NDArray[Any]]:
+    found = read_arrays(body)
+    if isinstance(found, np.ndarray):
+        return {scheme.inputs[0].name: found}
+    known = [array.name for array in scheme.inputs]
+    for name in found:
+        if name not in known:
+            raise _unknown_key(f"/{name}", name, known, f"{echo(name)} is not a tensor of {scheme.family}/{scheme.name}")
+    return found
+
+
+def _from_json(scheme: Scheme[Any, Any], body: bytes) -> dict[str, NDArray[Any]]:
+    document = _object(read_json(body), "", "the body")
+    tensors = [array.name for array in scheme.inputs if array.name != "positions"]
+    positions = [array.name for array in scheme.inputs if array.name == "positions"]
+    keys = positions + (["tensors"] if tensors else [])
+    _refuse_unknown_keys(document, "", keys)
+    given = _object(document.get("tensors", {}), "/tensors", "tensors")
+    _refuse_unknown_keys(given, "/tensors", tensors)
+    arrays = {name: array_from_lists(value, f"/tensors/{name}") for name, value in given.items()}
+    if "positions" in document:
+        arrays["positions"] = array_from_lists(document["positions"], "/positions")
+    return arrays
+
+
+def _object(value: object, pointer: str, what: str) -> Mapping[str, object]:
+    if isinstance(value, dict):
+        return value
+    raise _invalid(pointer, "type", f"{what} is {_kind(value)}; a JSON object is needed")
+
+
+def _kind(value: object) -> str:
+    names = {type(None): "null", bool: "a truth value", str: "a string", list: "a list"}
+    return names.get(type(value), "a number")
+
+
+def _refuse_unknown_keys(given: Mapping[str, object], pointer: str, known: list[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise _unknown_key(f"{pointer}/{echo(name)}", name, known, f"{echo(name)} is not known here")
+
+
+def _unknown_key(pointer: str, name: str, known: list[str], what: str) -> Problem:
+    fault = unknown_name(echo(pointer), name, known, what=what, place="pointer")
+    return Problem("invalid-parameters", fault["detail"], [fault])
+
+
+def _invalid(pointer: str, code: str, detail: str) -> Problem:
+    return Problem("invalid-parameters", detail, [{"pointer": pointer, "code": code, "detail": detail}])
+
+
+def _place(name: str) -> str:
+    return name if name == "positions" else f"tensors/{name}"
+
+
+def _wanted(scheme: Scheme[Any, Any]) -> str:
+    names = ", ".join(f"/{_place(array.name)}" for array in scheme.inputs)
+    return f"JSON with {names}, one npy ({scheme.inputs[0].name}), or safetensors"

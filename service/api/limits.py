@@ -1,0 +1,72 @@
+"""Work is admitted by bytes: what does not fit now is sent away for a moment, what never can is refused for good."""
+
+from types import TracebackType
+from typing import Self
+
+from service.api.problems import Problem
+from service.engine.scheme import Tensors
+
+RETRY_AFTER_SECONDS = 1
+
+
+class Budget:
+    """Bytes of work under way; used from the event loop only, so it needs no lock."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.in_use = 0
+
+
+class Share:
+    """What one request holds of the budget; it grows as the request does and is given back as a whole.
+
+    >>> budget = Budget(100)
+    >>> with Share(budget) as share:
+    ...     share.take(60)
+    ...     budget.in_use
+    60
+    >>> budget.in_use
+    0
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.held = 0
+
+    def take(self, size: int) -> None:
+        """Admit that much more: a 422 if it can never fit, a 503 with Retry-After if it does not now."""
+        if self.held + size > self._budget.limit_bytes:
+            raise too_large(self.held + size, self._budget.limit_bytes, "send or ask for less at a time")
+        if self._budget.in_use + size > self._budget.limit_bytes:
+            raise Problem(
+                "overloaded",
+                "the memory for answers is in use at the moment",
+                headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+            )
+        self._budget.in_use += size
+        self.held += size
+
+    def give_back(self) -> None:
+        self._budget.in_use -= self.held
+        self.held = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.give_back()
+
+
+def refuse_large(tensors: Tensors, written: int, limit: int, advice: str) -> None:
+    """Refuse an answer above the limit before anything is allocated: by its values, or by the text they become."""
+    requested = max(written, sum(tensor.nbytes for tensor in tensors.values()))
+    if requested > limit:
+        raise too_large(requested, limit, advice)
+
+
+def too_large(requested: int, limit: int, advice: str) -> Problem:
+    detail = f"the answer would take {requested} bytes; the limit is {limit}: {advice}"
+    fault = {"parameter": "query", "code": "too_large", "detail": detail, "requested": requested, "limit": limit}
+    return Problem("result-too-large", detail, [fault])

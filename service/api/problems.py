@@ -1,0 +1,192 @@
+"""Refusals as RFC 9457 problem documents: one shape at every door.
+
+`PROBLEMS` is the table of problem types; `problem_from` is the one place where an exception gets its status. A problem
+repeats at most 64 characters of what was sent, lists at most 20 faults and stays under 8 KB.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from service.engine.errors import Refusal
+from service.formats.errors import CannotHold, Unreadable
+
+MOST_ERRORS = 20
+MOST_BYTES = 8 * 1024
+ECHOED = 64
+MEDIA_TYPE = b"application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemType:
+    """What a kind of refusal means, wherever it occurs."""
+
+    slug: str
+    status: int
+    title: str
+    meaning: str
+
+
+PROBLEMS: Mapping[str, ProblemType] = {
+    entry.slug: entry
+    for entry in (
+        ProblemType("bad-request", 400, "The request cannot be parsed",
+                    "The bytes are no valid query, JSON, npy or safetensors. The detail says what was seen."),
+        ProblemType("not-found", 404, "There is nothing at this address",
+                    "The path, the scheme in it or its extension is unknown. The nearest known names are given."),
+        ProblemType("method-not-allowed", 405, "This address does not take that method",
+                    "The Allow header lists the methods it takes."),
+        ProblemType("not-acceptable", 406, "This format cannot hold the answer",
+                    "For example bfloat16 in npy, or two tensors in one csv. The detail names the formats that can."),
+        ProblemType("request-timeout", 408, "The request did not arrive in time",
+                    "Header or body paused for longer than the server waits. Send it again."),
+        ProblemType("content-too-large", 413, "The body is larger than the server takes",
+                    "The limit is given in bytes. Split the data, or ask the operator to raise --body-bytes."),
+        ProblemType("uri-too-long", 414, "The address is longer than the server reads",
+                    "Long lists belong in the body of a POST."),
+        ProblemType("unsupported-media-type", 415, "The body is of a type that is not read here",
+                    "JSON is application/json; npy and safetensors are application/octet-stream. Bodies are not compressed."),
+        ProblemType("range-not-satisfiable", 416, "The range lies outside the answer",
+                    "Content-Range gives the size of the whole."),
+        ProblemType("invalid-parameters", 422, "The request was understood and is invalid",
+                    "A parameter or array is out of range, unknown, repeated, missing or contradicts another one; "
+                    "each is listed with what would do."),
+        ProblemType("result-too-large", 422, "The answer would be larger than the server's limit",
+                    "Requested size and limit are given in bytes, before anything was allocated."),
+        ProblemType("header-fields-too-large", 431, "The request's header is larger than the server reads",
+                    "Send fewer or shorter header fields."),
+        ProblemType("internal-error", 500, "The server made a mistake",
+                    "This is a bug. The log holds the details under the request id."),
+        ProblemType("overloaded", 503, "The server has no capacity at the moment",
+                    "It is overloaded, starting or draining. Retry after the seconds in Retry-After."),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Exception):
+    """A refusal on its way to the caller."""
+
+    slug: str
+    detail: str
+    errors: Sequence[Mapping[str, Any]] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def status(self) -> int:
+        return PROBLEMS[self.slug].status
+
+    def body(self, request_id: str) -> bytes:
+        """The document. Faults beyond the first 20, or beyond 8 KB, are counted rather than listed."""
+        kind = PROBLEMS[self.slug]
+        errors = list(self.errors[:MOST_ERRORS])
+        while True:
+            document = {
+                "type": f"/problems/{kind.slug}",
+                "title": kind.title,
+                "status": kind.status,
+                "detail": self.detail[:1024],
+                "instance": request_id,
+                "errors": errors,
+            }
+            text = orjson.dumps(document)
+            if len(text) <= MOST_BYTES or not errors:
+                return text
+            errors = errors[: len(errors) // 2]
+
+
+def problem_from(error: Exception) -> Problem | None:
+    """The status of a domain error: the one table from exceptions to problems."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, Refusal):
+        return _from_refusal(error)
+    if isinstance(error, CannotHold):
+        return Problem("not-acceptable", error.detail, [{"parameter": "extension", "code": error.code, "detail": error.detail}])
+    if isinstance(error, Unreadable):
+        place = {"pointer": error.pointer} if error.pointer is not None else {"parameter": "body"}
+        slug = "invalid-parameters" if error.pointer is not None else "bad-request"
+        return Problem(slug, error.detail, [{**place, "code": error.code, "detail": error.detail}])
+    return None
+
+
+def _from_refusal(error: Refusal) -> Problem:
+    faults = []
+    for fault in error.faults:
+        place = "pointer" if fault.parameter.startswith("/") else "parameter"
+        entry: dict[str, Any] = {place: fault.parameter, "code": fault.code, "detail": fault.detail}
+        entry |= {key: value for key in ("requested", "limit") if (value := getattr(fault, key)) is not None}
+        faults.append(entry)
+    return Problem("invalid-parameters", faults[0]["detail"], faults)
+
+
+def from_validation(error: ValidationError, model: type[BaseModel]) -> Problem:
+    """pydantic's findings in our words: what was given (shortened), what would do."""
+    faults = [_fault(entry, model) for entry in error.errors(include_url=False)[:MOST_ERRORS]]
+    return Problem("invalid-parameters", faults[0]["detail"], faults)
+
+
+def _fault(entry: Any, model: type[BaseModel]) -> dict[str, Any]:
+    name = str(entry["loc"][0]) if entry["loc"] else "query"
+    context = entry.get("ctx") or {}
+    kind = entry["type"]
+    if kind == "missing":
+        return {"parameter": name, "code": "missing", "detail": f"{name} is missing: it is required"}
+    given = f"{name} is {echo(entry['input'])}"
+    if kind == "literal_error":
+        choices = [part.strip(" '") for part in context["expected"].replace(" or ", ", ").split(", ")]
+        return unknown_name(name, str(entry["input"]), choices, what=given, place="parameter", code="choice")
+    fault = {"parameter": name, "code": _code(kind), "detail": f"{given}; {_would_do(kind, context, entry['msg'], model, name)}"}
+    limit = next((context[key] for key in ("ge", "gt", "le", "lt", "limit") if key in context), None)
+    return fault | ({} if limit is None else {"limit": limit})
+
+
+def _code(kind: str) -> str:
+    return "out_of_range" if kind.startswith(("greater_than", "less_than")) else kind
+
+
+def _would_do(kind: str, context: Mapping[str, Any], message: str, model: type[BaseModel], name: str) -> str:
+    if not kind.startswith(("greater_than", "less_than")):
+        return message
+    bounds = _bounds(model, name)
+    return f"it must be {bounds}" if bounds else message
+
+
+def _bounds(model: type[BaseModel], name: str) -> str:
+    """The whole range of a field in words: `at least 1 and at most 65536`."""
+    words = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
+    found = [
+        f"{word} {getattr(constraint, key):g}" if isinstance(getattr(constraint, key), float) else f"{word} {getattr(constraint, key)}"
+        for key, word in words.items()
+        for constraint in model.model_fields[name].metadata
+        if getattr(constraint, key, None) is not None
+    ]
+    return " and ".join(found)
+
+
+def unknown_name(
+    parameter: str, given: str, known: Iterable[str], *, what: str, place: str = "parameter", code: str = "unknown"
+) -> dict[str, Any]:
+    """A fault for a name that is not known, with the nearest known one."""
+    names = list(known)
+    near = nearest_names(given, names)
+    detail = f"{what}; known are {', '.join(names)}" if len(names) <= 24 else f"{what}; it is not known"
+    fault: dict[str, Any] = {place: parameter, "code": code, "detail": detail}
+    if near:
+        fault["did_you_mean"] = near[0]
+    return fault
+
+
+def nearest_names(given: str, known: Sequence[str]) -> list[str]:
+    """Known names by likeness, those that are alike only."""
+    return get_close_matches(given[:ECHOED].lower(), known, n=3, cutoff=0.5)
+
+
+def echo(value: object) -> str:
+    """What was sent, as a message may repeat it: at most 64 printable characters."""
+    text = "".join(character if character.isprintable() else "?" for character in str(value)[: ECHOED + 1])
+    return text if len(text) <= ECHOED else text[: ECHOED - 1] + "…"

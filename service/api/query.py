@@ -1,0 +1,116 @@
+"""The query, read from its raw bytes: nothing is ignored, repeated or guessed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import unquote_plus
+
+from pydantic import ValidationError
+
+from service.api.problems import Problem, echo, from_validation, unknown_name
+from service.engine.scheme import Params, Scheme, Tensors
+
+REPLY_PARAMETERS = {
+    "revision": "The revision of the scheme that the caller relies on; the answer is then cacheable for a year.",
+    "tensor": "One tensor of several, by name.",
+    "nonfinite": "What JSON does with infinities and NaN: `refuse` (406), or `string` to write them as strings.",
+}
+Nonfinite = Literal["refuse", "string"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a query says: the scheme's parameters, and how the reply is wanted."""
+
+    params: Params
+    pinned: bool
+    tensor: str | None
+    nonfinite: Nonfinite
+
+
+def read_pairs(raw: bytes) -> dict[str, str]:
+    """Names and values of a raw query; refuses repeats, empty names, missing values and what is not UTF-8."""
+    pairs: dict[str, str] = {}
+    repeated: list[str] = []
+    for part in raw.decode("latin-1").split("&") if raw else ():
+        name, equals, value = _decoded(part)
+        if not name or not equals:
+            raise Problem("bad-request", f"{echo(part)!r} in the query is not name=value")
+        if name in pairs:
+            repeated.append(name)
+        pairs[name] = value
+    if repeated:
+        faults = [
+            {"parameter": echo(name), "code": "repeated", "detail": f"{echo(name)} is given more than once; give it once"}
+            for name in dict.fromkeys(repeated)
+        ]
+        raise Problem("invalid-parameters", str(faults[0]["detail"]), faults)
+    return pairs
+
+
+def _decoded(part: str) -> tuple[str, str, str]:
+    name, equals, value = part.partition("=")
+    try:
+        # The query travels as ASCII; bytes beyond it must have been percent-encoded.
+        part.encode("ascii")
+        return unquote_plus(name, errors="strict"), equals, unquote_plus(value, errors="strict")
+    except UnicodeError:
+        raise Problem("bad-request", "the query holds bytes that are not percent-encoded UTF-8") from None
+
+
+def read_asked(scheme: Scheme[Any, Any], raw: bytes, assumed: Mapping[str, str] | None = None) -> Asked:
+    """The query of a scheme's address. `assumed` fills in parameters that the body decides."""
+    pairs = read_pairs(raw)
+    _refuse_unknown(scheme, pairs)
+    reply = {name: pairs.pop(name) for name in REPLY_PARAMETERS if name in pairs}
+    try:
+        params = scheme.params.model_validate({**(assumed or {}), **pairs})
+    except ValidationError as error:
+        raise from_validation(error, scheme.params) from None
+    return Asked(params, _pinned(scheme, reply.get("revision")), reply.get("tensor"), _nonfinite(reply.get("nonfinite")))
+
+
+def _refuse_unknown(scheme: Scheme[Any, Any], pairs: Mapping[str, str]) -> None:
+    known = [*scheme.params.model_fields, *REPLY_PARAMETERS]
+    faults = [
+        unknown_name(echo(name), name, known, what=f"{echo(name)} is not a parameter of {scheme.family}/{scheme.name}")
+        for name in pairs
+        if name not in known
+    ]
+    if faults:
+        near = faults[0].get("did_you_mean")
+        hint = f"did you mean {near}?" if near else "the errors list those that are"
+        raise Problem(
+            "invalid-parameters",
+            f"{faults[0]['parameter']} is not a parameter of {scheme.family}/{scheme.name}; {hint}",
+            faults,
+        )
+
+
+def _pinned(scheme: Scheme[Any, Any], revision: str | None) -> bool:
+    if revision is None:
+        return False
+    if revision != str(scheme.revision):
+        detail = f"revision is {echo(revision)}; this build computes revision {scheme.revision}"
+        fault = {"parameter": "revision", "code": "revision", "detail": detail, "limit": scheme.revision}
+        raise Problem("invalid-parameters", detail, [fault])
+    return True
+
+
+def _nonfinite(given: str | None) -> Nonfinite:
+    if given in (None, "refuse"):
+        return "refuse"
+    if given == "string":
+        return "string"
+    fault = unknown_name("nonfinite", str(given), ("refuse", "string"), what=f"nonfinite is {echo(given)}", code="choice")
+    raise Problem("invalid-parameters", fault["detail"], [fault])
+
+
+def choose(tensors: Tensors, tensor: str | None) -> Tensors:
+    """All tensors, or the one that `tensor=` names."""
+    if tensor is None:
+        return tensors
+    if tensor in tensors:
+        return {tensor: tensors[tensor]}
+    fault = unknown_name("tensor", tensor, tensors, what=f"tensor is {echo(tensor)}", code="choice")
+    raise Problem("invalid-parameters", fault["detail"], [fault])

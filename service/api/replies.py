@@ -1,0 +1,70 @@
+"""ASGI answers: bytes that are ready, and blocks that are computed ahead of the socket by one."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from starlette.types import Receive, Scope, Send
+
+from service.api.caching import RawHeaders
+from service.api.limits import Share
+from service.api.resources import Resources
+
+log = logging.getLogger("posenc")
+
+Chunk = bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """An answer whose bytes are ready."""
+
+    status: int
+    headers: RawHeaders
+    body: bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        body = b"" if scope["method"] == "HEAD" else self.body
+        await send({"type": "http.response.body", "body": body})
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer in blocks: the next is computed while this one is sent; a client that left stops the work."""
+
+    status: int
+    headers: RawHeaders
+    chunks: Iterator[Chunk]
+    share: Share
+    resources: Resources
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        gone = asyncio.ensure_future(_disconnect(receive))
+        try:
+            await self._send_blocks(send, gone)
+        finally:
+            gone.cancel()
+            self.share.give_back()
+
+    async def _send_blocks(self, send: Send, gone: "asyncio.Future[None]") -> None:
+        chunk = await self._next()
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        while chunk is not None and not gone.done():
+            following = asyncio.ensure_future(self._next())
+            try:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            finally:
+                # A thread cannot be cancelled: its block is waited for, so that the share covers it to the end.
+                chunk = await following
+        if not gone.done():
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _next(self) -> Chunk | None:
+        return await self.resources.work(lambda: next(self.chunks, None))
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,43 @@
+"""What the handlers share: the settings' limits, the two caches, the work pool and the memory budget."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from service.api.bodies import Limits
+from service.api.caching import Reply, ReplyCache
+from service.api.limits import Budget
+from service.engine.tables import TableCache
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Resources:
+    """Made once, in `service.main`; kept in `app.state.resources`."""
+
+    result_bytes: int
+    json_bytes: int
+    stream_bytes: int
+    url_bytes: int
+    header_bytes: int
+    header_fields: int
+    body: Limits
+    tables: TableCache
+    replies: ReplyCache
+    budget: Budget
+    pool: ThreadPoolExecutor
+    under_way: dict[bytes, asyncio.Future[Reply]] = field(default_factory=dict)
+
+    async def work(self, function: Callable[[], T]) -> T:
+        """Run numerical work on its own pool, never on the event loop or the default pool."""
+        return await asyncio.get_running_loop().run_in_executor(self.pool, function)
+
+
+def work_pool(threads: int) -> ThreadPoolExecutor:
+    """As many threads as cores, unless said otherwise."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return ThreadPoolExecutor(threads or cores, thread_name_prefix="work")

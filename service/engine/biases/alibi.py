@@ -1,0 +1,114 @@
+"""ALiBi: a bias on attention scores that grows linearly with distance (Press et al., 2022)."""
+
+import numpy as np
+
+from service.engine.errors import Refusal
+from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Heads, Keys, Length, Queries
+from service.engine.rounding import numpy_dtype
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.slopes import BiasForm, QueryOffset, Slopes, refuse_overflow, slopes, write_bias
+from service.engine.waves import Reals
+
+
+class Alibi(Slopes):
+    """Parameters of `biases/alibi`."""
+
+    heads: Heads
+    length: Length | None = None
+    queries: Queries | None = None
+    keys: Keys | None = None
+    offset: QueryOffset | None = None
+    form: BiasForm = "relative"
+    dtype: DType = "float32"
+
+
+def _sizes(params: Alibi) -> tuple[int, int, int]:
+    """Queries, keys and the position of the first query."""
+    if params.length is not None:
+        for name in ("queries", "keys"):
+            if getattr(params, name) is not None:
+                raise Refusal(name, "conflict", f"length means both queries and keys; give length, or {name}, not both")
+    queries = params.length or params.queries
+    if queries is None:
+        raise Refusal("length", "missing", "length is missing: give length=, or queries= and keys=")
+    keys = params.length or params.keys or queries
+    offset = keys - queries if params.offset is None else params.offset
+    if abs(offset) + queries + keys > LARGEST_EXACT_INTEGER:
+        raise Refusal(
+            "offset",
+            "out_of_range",
+            "offset, queries and keys together reach beyond 2^53, where distances stop being exact",
+            limit=LARGEST_EXACT_INTEGER,
+        )
+    return queries, keys, offset
+
+
+def _tensors(params: Alibi, _inputs: Inputs) -> Tensors:
+    queries, keys, offset = _sizes(params)
+    refuse_overflow(params.heads, params.alibi_bias_max, params.form, offset, queries, keys, params.dtype)
+    rows = 1 if params.form == "key-only" else queries
+    return {"bias": Tensor(("head", "query", "key"), (params.heads, rows, keys), params.dtype)}
+
+
+def _prepare(params: Alibi, _inputs: Inputs) -> Reals:
+    return slopes(params.heads, params.alibi_bias_max)
+
+
+def _rows(params: Alibi, _inputs: Inputs, state: Reals, _tensor: str, start: int, stop: int) -> Array:
+    queries, keys, offset = _sizes(params)
+    rows = 1 if params.form == "key-only" else queries
+    out = np.empty((stop - start, keys), numpy_dtype(params.dtype))
+    write_bias(state, params.form, offset, rows, keys, start, out)
+    return out
+
+
+def _facts(params: Alibi, _inputs: Inputs) -> Facts:
+    queries, keys, offset = _sizes(params)
+    return {"queries": queries, "keys": keys, "offset": offset}
+
+
+def _notes(params: Alibi, _inputs: Inputs) -> list[str]:
+    if params.form == "relative":
+        return ["form=relative is positive where a key lies ahead of its query: use it under a causal mask"]
+    if params.form == "key-only":
+        return ["form=key-only leaves out a constant per row, which softmax does not see"]
+    return []
+
+
+def _sequence(params: Alibi, _inputs: Inputs) -> Sequence:
+    return Sequence(params, 0)
+
+
+DESCRIPTION = """\
+Head h adds `m_h (j - i)` to the score of query i and key j: `m_h = 2^(-B h / n)` for h = 1 ... n heads, B =
+`alibi_bias_max`; for a head count n that is no power of two, the slopes of the power of two below, then every other
+slope of the power of two above. Query row r stands at position r + `offset`, by default keys - queries, which is what
+decoding with a cache needs.
+
+**Axes**: (head, query, key); `form=key-only` has one query row. The order of heads is that of the slopes."""
+
+SCHEME: Scheme[Alibi, Reals] = Scheme(
+    family="biases",
+    name="alibi",
+    title="ALiBi attention bias",
+    description=DESCRIPTION,
+    reference="Press et al., Train Short, Test Long: Attention with Linear Biases, 2022",
+    params=Alibi,
+    rounding="correct",
+    tensors=_tensors,
+    prepare=_prepare,
+    rows=_rows,
+    facts=_facts,
+    notes=_notes,
+    sequence=_sequence,
+    examples=(
+        Example("Two heads, four positions", {"heads": "2", "length": "4"}),
+        Example("One decoding step over four keys", {"heads": "2", "queries": "1", "keys": "4"}),
+        Example("An encoder's symmetric bias", {"heads": "3", "length": "3", "form": "symmetric"}),
+    ),
+    used_by=(
+        Usage("the paper and its fairseq code, BLOOM (without padding)", {"form": "key-only"}),
+        Usage("x-transformers, MLX", {"form": "symmetric"}),
+    ),
+    properties={"learned parameters": "none", "extrapolates": "yes: the bias is defined at any distance"},
+)

@@ -1,0 +1,101 @@
+"""Rotary position embedding: the cos and sin tables (Su et al., RoFormer, 2021)."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from service.engine.positions import POSITIONS_INPUT, Positioned, sequence, where
+from service.engine.quantities import Columns, DType, HeadDim
+from service.engine.rotary import Angles, Rotary, arithmetic_note, rotary_angles, rotary_width, write_columns
+from service.engine.rounding import numpy_dtype
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
+
+Output = Annotated[
+    Literal["cos-sin", "angles", "frequencies"],
+    Field(description="`cos-sin`: both tables; `angles`: position * frequency; `frequencies`: one a pair (inv_freq)."),
+]
+
+
+class Rope(Rotary, Positioned):
+    """Parameters of `encodings/rope`."""
+
+    dim: HeadDim
+    columns: Columns = "full"
+    output: Output = "cos-sin"
+    dtype: DType = "float32"
+
+
+def _tensors(params: Rope, inputs: Inputs) -> Tensors:
+    width = rotary_width(params, params.dim)
+    if params.output == "frequencies":
+        return {"frequencies": Tensor(("frequency",), (width // 2,), params.dtype)}
+    places = where(params, inputs)
+    if params.output == "angles":
+        return {"angles": Tensor((*places.axes, "frequency"), (*places.shape, width // 2), params.dtype)}
+    columns = width if params.columns == "full" else width // 2
+    table = Tensor((*places.axes, "channel"), (*places.shape, columns), params.dtype)
+    return {"cos": table, "sin": table}
+
+
+def _prepare(params: Rope, _inputs: Inputs) -> Angles:
+    return rotary_angles(params, rotary_width(params, params.dim))
+
+
+def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, stop: int) -> Array:
+    dtype = numpy_dtype(params.dtype)
+    if tensor == "frequencies":
+        return state.frequencies(dtype)[None, :]
+    at = where(params, inputs).part(start, stop)
+    width = rotary_width(params, params.dim)
+    full = tensor != "angles" and params.columns == "full"
+    out = np.empty((stop - start, width if full else width // 2), dtype)
+    if tensor == "angles":
+        state.angles(at, out)
+    else:
+        write_columns(state, at, tensor, params, params.columns, out)
+    return out
+
+
+def _facts(params: Rope, _inputs: Inputs) -> Facts:
+    return {"rotary_dim": rotary_width(params, params.dim), "attention_factor": 1.0}
+
+
+DESCRIPTION = """\
+Pair k of a head turns by the angle `p * w_k` at position p, `w_k = base^(-2k/rotary_dim)`. The tables hold
+`cos(p w_k)` and `sin(p w_k)`.
+
+**Channel order** with `columns=full`: `pairing=half` (GPT-NeoX, Llama in Hugging Face form) is c_0 ... c_h-1 and the
+same again, for channel k turning with k + h, h = rotary_dim/2; `pairing=interleaved` (GPT-J, Meta's Llama) is c_0, c_0,
+c_1, c_1, ..., for channel 2k turning with 2k + 1. `columns=half` is c_0 ... c_h-1 once, the ONNX cache.
+Axes: (position, channel). `.npy` stacks cos and sin in that order."""
+
+SCHEME: Scheme[Rope, Angles] = Scheme(
+    family="encodings",
+    name="rope",
+    title="Rotary position embedding: cos and sin tables",
+    description=DESCRIPTION,
+    reference="Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021, section 3.2",
+    params=Rope,
+    rounding="correct",
+    tensors=_tensors,
+    prepare=_prepare,
+    rows=_rows,
+    facts=_facts,
+    notes=lambda params, _inputs: arithmetic_note(params),
+    sequence=sequence,
+    inputs=(POSITIONS_INPUT,),
+    examples=(
+        Example("Four positions of an eight-channel head", {"length": "4", "dim": "8"}),
+        Example("Llama 3.1, as its PyTorch code computes it", {"length": "4", "dim": "128", "base": "500000", "arithmetic": "float32"}),
+        Example("Inverse frequencies only", {"dim": "64", "output": "frequencies"}),
+        Example("Positions of a batch, in the body", {"dim": "8", "columns": "half"}, {"positions": [[0, 1, 2], [7, 8, 9]]}),
+    ),
+    used_by=(
+        Usage("Llama, Mistral, Qwen, Gemma, GPT-NeoX and most models in Hugging Face form", {"pairing": "half"}),
+        Usage("GPT-J, CodeGen, Cohere, GLM; Meta's own Llama code; torchtune", {"pairing": "interleaved"}),
+        Usage("Phi-2 (32 of 80 channels)", {"dim": "80", "partial_rotary_factor": "0.4"}),
+        Usage("ONNX RotaryEmbedding caches", {"columns": "half"}),
+    ),
+    properties={"learned parameters": "none", "extrapolates": "defined at any position; models need scaling beyond training"},
+)

@@ -1,0 +1,117 @@
+"""Sinusoidal encoding: sines and cosines of geometrically spaced frequencies (Vaswani et al., 2017)."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from service.engine.errors import Refusal
+from service.engine.positions import POSITIONS_INPUT, Positioned, Where, sequence, where
+from service.engine.quantities import BatchAxis, Dim, DType
+from service.engine.rounding import numpy_dtype
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
+from service.engine.sinusoids import SinusoidalTable, channels, frequencies, spread, write_table
+from service.engine.waves import Waves, products, values
+
+Output = Annotated[
+    Literal["encoding", "angles", "frequencies"],
+    Field(description="`encoding`: the table; `angles`: position * frequency; `frequencies`: one a sine."),
+]
+
+
+class Sinusoidal(SinusoidalTable, Positioned):
+    """Parameters of `encodings/sinusoidal`."""
+
+    dim: Dim
+    dtype: DType = "float32"
+    batch_axis: BatchAxis = "none"
+    output: Output = "encoding"
+
+
+def _tensors(params: Sinusoidal, inputs: Inputs) -> Tensors:
+    spread(params, params.dim)
+    count = channels(params.dim, params.layout, params.odd_width).sine_count
+    if params.output == "frequencies":
+        return {"frequencies": Tensor(("frequency",), (count,), params.dtype)}
+    places = where(params, inputs)
+    last, width = ("channel", params.dim) if params.output == "encoding" else ("frequency", count)
+    axes, shape = _with_batch_axis(params.batch_axis, places)
+    return {params.output: Tensor((*axes, last), (*shape, width), params.dtype)}
+
+
+def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    if batch_axis == "none":
+        return places.axes, places.shape
+    if len(places.shape) > 1:
+        raise Refusal("batch_axis", "conflict", "the positions bring their own axes: leave batch_axis at none")
+    if batch_axis == "first":
+        return ("batch", *places.axes), (1, *places.shape)
+    return (*places.axes, "batch"), (*places.shape, 1)
+
+
+def _prepare(params: Sinusoidal, _inputs: Inputs) -> Waves:
+    return Waves(frequencies(params, params.dim))
+
+
+def _rows(params: Sinusoidal, inputs: Inputs, state: Waves, tensor: str, start: int, stop: int) -> Array:
+    dtype = numpy_dtype(params.dtype)
+    if tensor == "frequencies":
+        return values(state.frequencies, dtype)[None, :]
+    places = where(params, inputs)
+    if tensor == "angles":
+        angles = np.empty((stop - start, len(state.frequencies)), dtype)
+        products(np.asarray(places.part(start, stop), np.float64), state.frequencies, angles)
+        return angles
+    out = np.empty((stop - start, params.dim), dtype)
+    write_table(params, params.dim, state, places, start, stop, out)
+    return out
+
+
+def _facts(params: Sinusoidal, _inputs: Inputs) -> Facts:
+    order = channels(params.dim, params.layout, params.odd_width)
+    return {"sines": order.sine_count, "cosines": order.cosine_count}
+
+
+DESCRIPTION = """\
+For position p and frequency k the angle is `p * w_k`, `w_k = base^(-2k/dim)` (with `frequency_shift` s:
+`base^(-k/(dim/2 - s))`). Each frequency gives one sine and one cosine.
+
+**Channel order**: `layout=interleaved` is sin w_0, cos w_0, sin w_1, cos w_1, ... (the paper);
+`sin-cos` is all sines, then all cosines (tensor2tensor, fairseq, Whisper, Marian); `cos-sin` the reverse.
+Axes: (position, channel)."""
+
+SCHEME: Scheme[Sinusoidal, Waves] = Scheme(
+    family="encodings",
+    name="sinusoidal",
+    title="Sinusoidal position encoding",
+    description=DESCRIPTION,
+    reference="Vaswani et al., Attention Is All You Need, 2017, section 3.5",
+    params=Sinusoidal,
+    rounding="correct",
+    tensors=_tensors,
+    prepare=_prepare,
+    rows=_rows,
+    facts=_facts,
+    sequence=sequence,
+    inputs=(POSITIONS_INPUT,),
+    examples=(
+        Example("Four positions of eight channels", {"length": "4", "dim": "8"}),
+        Example("Real-valued positions", {"positions": "0,0.5,-3", "dim": "6", "layout": "sin-cos"}),
+        Example(
+            "Positions of a batch, in the body",
+            {"dim": "4"},
+            {"positions": [[0, 1, 2], [5, 6, 7]]},
+        ),
+    ),
+    used_by=(
+        Usage("Vaswani et al. 2017; Informer, Autoformer; keras-hub SinePositionEncoding", {}),
+        Usage("Marian, Pegasus, RoFormer", {"layout": "sin-cos"}),
+        Usage("Whisper encoder, Qwen-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}),
+        Usage(
+            "fairseq, M2M100, NLLB, XGLM (padding index 1)",
+            {"layout": "sin-cos", "frequency_shift": "1", "odd_width": "zero-column", "padding_idx": "1"},
+        ),
+        Usage("MusicGen", {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"}),
+    ),
+    properties={"learned parameters": "none", "extrapolates": "defined at any position; models rarely generalise"},
+)

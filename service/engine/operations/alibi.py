@@ -1,0 +1,95 @@
+"""The ALiBi bias added to the caller's attention scores (Press et al., 2022)."""
+
+import numpy as np
+
+from service.engine.errors import Refusal
+from service.engine.rounding import numpy_dtype
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage
+from service.engine.slopes import BiasForm, QueryOffset, Slopes, refuse_overflow, slopes, write_bias
+from service.engine.vectors import SameDType, answer_dtype, block, refuse_odd_shapes, vector_axes
+from service.engine.waves import Reals
+
+
+class ApplyAlibi(Slopes):
+    """Parameters of `apply/alibi`."""
+
+    offset: QueryOffset | None = None
+    form: BiasForm = "relative"
+    dtype: SameDType = None
+
+
+def _sizes(params: ApplyAlibi, inputs: Inputs) -> tuple[int, int, int, int]:
+    """Heads, queries, keys and the position of the first query."""
+    heads, queries, keys = inputs["x"].shape[-3:]
+    return heads, queries, keys, keys - queries if params.offset is None else params.offset
+
+
+def _tensors(params: ApplyAlibi, inputs: Inputs) -> Tensors:
+    x = inputs["x"]
+    refuse_odd_shapes("x", x, 3, "(…, heads, queries, keys)")
+    heads, queries, keys, offset = _sizes(params, inputs)
+    dtype = answer_dtype(params.dtype, x)
+    refuse_overflow(heads, params.alibi_bias_max, params.form, offset, queries, keys, dtype)
+    return {"x": Tensor(vector_axes(x.ndim, ("head", "query", "key")), x.shape, dtype)}
+
+
+def _prepare(params: ApplyAlibi, inputs: Inputs) -> Reals:
+    return slopes(inputs["x"].shape[-3], params.alibi_bias_max)
+
+
+def _rows(params: ApplyAlibi, inputs: Inputs, state: Reals, tensor: str, start: int, stop: int) -> Array:
+    x = inputs[tensor]
+    dtype = answer_dtype(params.dtype, x)
+    bias = np.empty((stop - start, x.shape[-1]), numpy_dtype(dtype))
+    _write_bias(params, inputs, state, start, bias)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(block(x, start, stop, dtype) + bias)
+
+
+def _write_bias(params: ApplyAlibi, inputs: Inputs, state: Reals, start: int, bias: Array) -> None:
+    """The bias of rows `start` ... of the scores: the same for every entry of the leading axes."""
+    heads, queries, keys, offset = _sizes(params, inputs)
+    row = 0
+    while row < len(bias):
+        head, query = divmod((start + row) % (heads * queries), queries)
+        count = min(queries - query, len(bias) - row)
+        out = bias[row : row + count]
+        if params.form == "key-only":
+            write_bias(state, params.form, 0, 1, keys, head, out[:1])
+            out[1:] = out[0]
+        else:
+            write_bias(state, params.form, offset, queries, keys, head * queries + query, out)
+        row += count
+
+
+def _facts(params: ApplyAlibi, inputs: Inputs) -> Facts:
+    heads, queries, keys, offset = _sizes(params, inputs)
+    return {"heads": heads, "queries": queries, "keys": keys, "offset": offset}
+
+
+DESCRIPTION = """\
+Answers scores x of shape (…, heads, queries, keys) plus the bias of `biases/alibi`: `m_h (j - i)` for query i and key j,
+`m_h = 2^(-B h / n)`. Query row r stands at position r + `offset`, by default keys - queries. The bias is rounded once to
+the number format of x, and the sum once more. Infinite scores stay infinite. **Axes** stay as they came.
+
+The body is JSON, one `.npy` or a safetensors file with `x`."""
+
+SCHEME: Scheme[ApplyAlibi, Reals] = Scheme(
+    family="apply",
+    name="alibi",
+    title="ALiBi bias added to attention scores",
+    description=DESCRIPTION,
+    reference="Press et al., Train Short, Test Long: Attention with Linear Biases, 2022",
+    params=ApplyAlibi,
+    rounding="faithful",
+    tensors=_tensors,
+    prepare=_prepare,
+    rows=_rows,
+    facts=_facts,
+    inputs=(Input("x", "Attention scores: (…, heads, queries, keys)."),),
+    examples=(
+        Example("Two heads, one decoding step over three keys", {}, {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}}),
+    ),
+    used_by=(Usage("MPT, x-transformers, MLX (symmetric)", {"form": "symmetric"}),),
+    properties={"learned parameters": "none"},
+)

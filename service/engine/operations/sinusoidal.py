@@ -1,0 +1,126 @@
+"""The sinusoidal encoding added to the caller's embeddings (Vaswani et al., 2017)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from service.engine.errors import Refusal
+from service.engine.positions import Where
+from service.engine.rounding import nearest, numpy_dtype
+from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
+from service.engine.sinusoids import SinusoidalTable, frequencies, spread, write_table
+from service.engine.vectors import (
+    VECTOR_POSITIONS,
+    Placed,
+    Rows,
+    answer_dtype,
+    block,
+    positions_of,
+    refuse_odd_shapes,
+    vector_axes,
+)
+from service.engine.waves import Waves
+
+
+class ApplySinusoidal(SinusoidalTable, Placed):
+    """Parameters of `apply/sinusoidal`."""
+
+    embedding_scale: Annotated[
+        Literal["none", "sqrt-dim"],
+        Field(description="What the embeddings are multiplied by first: `none`, or `sqrt-dim` as in the paper."),
+    ] = "none"
+    axes: Annotated[
+        Literal["batch-length", "length-batch"],
+        Field(description="Order of the axes before the channels: (…, length, dim), or (length, batch, dim)."),
+    ] = "batch-length"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The encoding of every position, in the number format of the answer."""
+
+    encoding: Array
+    batches: int
+
+
+def _rows_of(params: ApplySinusoidal, shape: tuple[int, ...], batches: int = 0) -> Rows:
+    if len(shape) == 1:
+        return Rows((1, *shape), 0, batches)
+    if params.axes == "length-batch":
+        return Rows(shape, 0, 0)
+    return Rows(shape, len(shape) - 2, batches)
+
+
+def _check(params: ApplySinusoidal, inputs: Inputs) -> int:
+    x = inputs["x"]
+    refuse_odd_shapes("x", x, 1, "(…, length, dim) or (dim)")
+    if params.axes == "length-batch" and x.ndim != 3:
+        raise Refusal("axes", "conflict", f"axes=length-batch means (length, batch, dim); x has the shape {x.shape}")
+    spread(params, x.shape[-1])
+    return x.shape[-1]
+
+
+def _tensors(params: ApplySinusoidal, inputs: Inputs) -> Tensors:
+    _check(params, inputs)
+    x = inputs["x"]
+    positions_of(params, inputs, {"x": _rows_of(params, x.shape)})
+    axes = vector_axes(x.ndim, ("position", "channel"))
+    if params.axes == "length-batch":
+        axes = ("position", "batch", "channel")
+    return {"x": Tensor(axes, x.shape, answer_dtype(params.dtype, x))}
+
+
+def _prepare(params: ApplySinusoidal, inputs: Inputs) -> Table:
+    dim = _check(params, inputs)
+    at, batches = positions_of(params, inputs, {"x": _rows_of(params, inputs["x"].shape)})
+    encoding = np.empty((len(at), dim), numpy_dtype(answer_dtype(params.dtype, inputs["x"])))
+    write_table(params, dim, Waves(frequencies(params, dim)), Where((len(at),), at), 0, len(at), encoding)
+    return Table(encoding, batches)
+
+
+def _rows(params: ApplySinusoidal, inputs: Inputs, state: Table, tensor: str, start: int, stop: int) -> Array:
+    x = inputs[tensor]
+    dtype = answer_dtype(params.dtype, x)
+    rows = block(x, start, stop, dtype)
+    at = _rows_of(params, x.shape, state.batches).table_rows(start, stop)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        if params.embedding_scale == "sqrt-dim":
+            rows = rows * nearest(np.sqrt(np.array([float(x.shape[-1])])), numpy_dtype(dtype))
+        return np.asarray(rows + state.encoding[at])
+
+
+DESCRIPTION = """\
+Answers `x + encoding(p)`, or with `embedding_scale=sqrt-dim` `sqrt(dim) x + encoding(p)`, for embeddings x of shape
+(…, length, dim). The encoding is that of `encodings/sinusoidal` with the same parameters and **channel order**: sin w_0,
+cos w_0, sin w_1, ... for `layout=interleaved`. It is rounded once to the number format of x; the product and the sum are rounded each.
+
+The body is JSON, one `.npy` or a safetensors file with `x` and, if you like, `positions`."""
+
+SCHEME: Scheme[ApplySinusoidal, Table] = Scheme(
+    family="apply",
+    name="sinusoidal",
+    title="Sinusoidal encoding added to embeddings",
+    description=DESCRIPTION,
+    reference="Vaswani et al., Attention Is All You Need, 2017, sections 3.4 and 3.5",
+    params=ApplySinusoidal,
+    rounding="faithful",
+    tensors=_tensors,
+    prepare=_prepare,
+    rows=_rows,
+    inputs=(
+        Input("x", "Embeddings: (…, length, dim), (length, dim) or (dim)."),
+        VECTOR_POSITIONS,
+    ),
+    examples=(
+        Example("The first token of every introduction", {}, {"tensors": {"x": [0.51, -0.22, 0.88, 0.14]}}),
+        Example(
+            "Scaled by sqrt(dim), two positions",
+            {"embedding_scale": "sqrt-dim"},
+            {"tensors": {"x": [[0.5, -0.25, 1, 0], [0, 1, 0.5, 0.25]]}},
+        ),
+    ),
+    used_by=(Usage("Vaswani et al. 2017, CTRL", {"embedding_scale": "sqrt-dim"}),),
+    properties={"learned parameters": "none", "norm": "changed"},
+)

@@ -1,0 +1,147 @@
+"""The shared vocabulary: one annotated type for each quantity that parameters speak of.
+
+Numbers arrive as text from a query or as numbers from code. Text is read strictly: an integer is an optional minus
+and digits, a real number may have a fraction and an exponent, and nothing else is a number (no `1_0`, ` 5`, `+3`,
+`5.0` for an integer, `inf`). What is read is the nearest float64; integers are exact up to 2^53.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+LARGEST_EXACT_INTEGER = 2**53
+LONGEST_LIST = 512
+
+_INTEGER = re.compile(r"-?[0-9]{1,4000}", re.ASCII)
+_REAL = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE]-?[0-9]+)?", re.ASCII)
+
+
+def _integer(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticCustomError("integer", "an integer is needed, not a truth value")
+    if not isinstance(value, str):
+        return value
+    if not _INTEGER.fullmatch(value):
+        raise PydanticCustomError("integer", "an integer is needed: digits with an optional minus, such as 128")
+    return int(value)
+
+
+def _real(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "a number is needed, not a truth value")
+    if not isinstance(value, str):
+        return value
+    if re.fullmatch(r"[0-9.]+[eE] [0-9]+", value):
+        raise PydanticCustomError(
+            "number", "a + in an address means a space: write the exponent as 1e4 or 1e%2B4"
+        )
+    if not _REAL.fullmatch(value):
+        raise PydanticCustomError("number", "a finite decimal number is needed, such as 10000, 0.5 or 1e4")
+    number = float(value)
+    if number in (float("inf"), float("-inf")):
+        raise PydanticCustomError("number", "the number is too large for float64 (about 1.8e308)")
+    return number
+
+
+def _listed(read: Callable[[object], object], what: str) -> Callable[[object], object]:
+    def entries(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        parts = value.split(",", LONGEST_LIST)
+        if len(parts) > LONGEST_LIST:
+            raise PydanticCustomError(
+                "too_long",
+                "a list in the address holds at most {limit} entries: send more in the body of a POST",
+                {"limit": LONGEST_LIST},
+            )
+        if "" in parts:
+            raise PydanticCustomError("list", "a comma-separated list of {what} is needed, such as 0,5,7", {"what": what})
+        return tuple(read(part) for part in parts)
+
+    return entries
+
+
+Integer = Annotated[int, BeforeValidator(_integer)]
+Real = Annotated[float, BeforeValidator(_real)]
+
+Length = Annotated[
+    Integer, Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Number of positions, counted from `offset`.")
+]
+Dim = Annotated[Integer, Field(ge=1, le=65_536, description="Width of the encoding: channels per position.")]
+HeadDim = Annotated[Integer, Field(ge=2, le=65_536, description="Width of an attention head (even).")]
+RotaryDim = Annotated[
+    Integer, Field(ge=2, le=65_536, description="How many of the first channels of a head are rotated (even; all).")
+]
+PartialRotaryFactor = Annotated[
+    Real,
+    Field(gt=0, le=1, description="The rotated share of a head: `rotary_dim` = int(dim * factor), truncated."),
+]
+Base = Annotated[
+    Real, Field(gt=0, le=1e300, description="Base of the geometric series of frequencies (theta, max period).")
+]
+Offset = Annotated[
+    Integer,
+    Field(
+        ge=-LARGEST_EXACT_INTEGER, le=LARGEST_EXACT_INTEGER, description="Position of the first row (may be negative)."
+    ),
+]
+Positions = Annotated[
+    tuple[float, ...],
+    BeforeValidator(_listed(_real, "positions")),
+    Field(
+        min_length=1,
+        max_length=LONGEST_LIST,
+        description="The positions themselves, comma-separated: integers or real numbers, negative too.",
+    ),
+]
+Heads = Annotated[Integer, Field(ge=1, le=65_536, description="Number of attention heads (any, not only powers of two).")]
+Queries = Annotated[
+    Integer, Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Number of query positions; `length` gives both.")
+]
+Keys = Annotated[
+    Integer, Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Number of key positions (default: as many as queries).")
+]
+
+DType = Annotated[
+    Literal["float16", "bfloat16", "float32", "float64"],
+    Field(description="Number format of the answer; every value is rounded to it once."),
+]
+Layout = Annotated[
+    Literal["interleaved", "sin-cos", "cos-sin"],
+    Field(
+        description="Channel order: `interleaved` sin, cos, sin, cos, ...; `sin-cos` all sines then all cosines; "
+        "`cos-sin` the reverse."
+    ),
+]
+OddWidth = Annotated[
+    Literal["extra-sine", "zero-column", "refuse"],
+    Field(
+        description="What an odd `dim` means: `extra-sine` one more sine than cosines (frequency exponents over dim); "
+        "`zero-column` floor(dim/2) pairs and a last column of zeros; `refuse` a 422."
+    ),
+]
+Pairing = Annotated[
+    Literal["half", "interleaved"],
+    Field(description="Which channels turn together: `half` k with k + width/2; `interleaved` 2k with 2k + 1."),
+]
+Columns = Annotated[
+    Literal["full", "half"],
+    Field(
+        description="`full`: one column a channel (pairing half: [c|c]; interleaved: c0, c0, c1, c1, ...); "
+        "`half`: one column a pair."
+    ),
+]
+Arithmetic = Annotated[
+    Literal["exact", "float32", "ggml"],
+    Field(
+        description="`exact`: the real-number formula, rounded once; `float32`: step by step as PyTorch model code; "
+        "`ggml`: the running float32 product of llama.cpp."
+    ),
+]
+BatchAxis = Annotated[
+    Literal["none", "first", "second"],
+    Field(description="`none` (length, dim); `first` (1, length, dim); `second` (length, 1, dim): the same numbers."),
+]

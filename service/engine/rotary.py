@@ -1,0 +1,159 @@
+"""What every rotary scheme shares: the rotated width, the frequencies in each arithmetic, and cos and sin of rows."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.engine.errors import Refusal
+from service.engine.positions import Values
+from service.engine.quantities import Arithmetic, Base, Pairing, PartialRotaryFactor, RotaryDim
+from service.engine.scheme import Array, Params
+from service.engine.waves import (
+    Reals,
+    Waves,
+    float32_frequencies,
+    geometric,
+    ggml_angles,
+    products,
+    values,
+    write_float32,
+)
+
+
+class Rotary(Params):
+    """Parameters that decide a rotation, apart from the head width and the positions."""
+
+    base: Base = 10_000.0
+    rotary_dim: RotaryDim | None = None
+    partial_rotary_factor: PartialRotaryFactor | None = None
+    pairing: Pairing = "half"
+    arithmetic: Arithmetic = "exact"
+
+
+class Angles(Protocol):
+    """The frequencies of a rotary scheme in one arithmetic: what turns positions into cos and sin."""
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None: ...
+
+    def angles(self, at: Values, out: Array) -> None: ...
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array: ...
+
+
+def rotary_width(params: Rotary, dim: int) -> int:
+    """How many of the first channels turn: all, `rotary_dim`, or int(dim * partial_rotary_factor).
+
+    >>> rotary_width(Rotary(partial_rotary_factor=0.4), 80)
+    32
+    """
+    if params.rotary_dim is not None and params.partial_rotary_factor is not None:
+        raise Refusal(
+            "partial_rotary_factor",
+            "conflict",
+            "rotary_dim and partial_rotary_factor say the same thing twice; give one of them",
+        )
+    name, width = "dim", dim
+    if params.rotary_dim is not None:
+        name, width = "rotary_dim", params.rotary_dim
+    elif params.partial_rotary_factor is not None:
+        name, width = "partial_rotary_factor", int(dim * params.partial_rotary_factor)
+    if width > dim:
+        raise Refusal(name, "out_of_range", f"rotary_dim is {width}; the head has {dim} channels", limit=dim)
+    if width < 2 or width % 2:
+        raise Refusal(
+            name,
+            "odd" if width % 2 else "out_of_range",
+            f"{name} makes the rotated width {width}; channels turn in pairs, so it must be even and at least 2",
+        )
+    return width
+
+
+def rotary_angles(params: Rotary, width: int) -> Angles:
+    """The angles of `width` rotated channels in the arithmetic asked for."""
+    if params.arithmetic == "float32":
+        return _Float32(float32_frequencies(params.base, width))
+    if params.arithmetic == "ggml":
+        return _Ggml(params.base, width)
+    return _Exact(Waves(geometric(params.base, [Fraction(-2 * pair, width) for pair in range(width // 2)])))
+
+
+def write_columns(angles: Angles, at: Values, tensor: str, params: Rotary, columns: str, out: Array) -> None:
+    """Rows of the cos or the sin table into `out`, one column a pair or one a channel in the order of the pairing."""
+    pairs = out.shape[1] if columns == "half" else out.shape[1] // 2
+    if columns == "half":
+        first, second = out, None
+    elif params.pairing == "half":
+        first, second = out[:, :pairs], out[:, pairs:]
+    else:
+        first, second = out[:, 0::2], out[:, 1::2]
+    angles.write(at, *((first, None) if tensor == "cos" else (None, first)))
+    if second is not None:
+        second[...] = first
+
+
+def arithmetic_note(params: Rotary) -> list[str]:
+    """What deserves saying about an arithmetic that is not exact, or a base that is degenerate."""
+    notes = []
+    if params.arithmetic == "float32":
+        notes.append("arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does")
+    if params.arithmetic == "ggml":
+        notes.append("arithmetic=ggml multiplies the angle from pair to pair in float32, as llama.cpp does")
+    if params.base == 1:
+        notes.append("base=1 is degenerate: every frequency is 1, so all pairs turn alike")
+    return notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Exact:
+    waves: Waves
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        self.waves.write(at, sin, cos)
+
+    def angles(self, at: Values, out: Array) -> None:
+        products(_as_float64(at), self.waves.frequencies, out)
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
+        reals: Reals = self.waves.frequencies
+        return values(reals, dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Float32:
+    inv_freq: NDArray[np.float32]
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        write_float32(self._angles(at), sin, cos)
+
+    def angles(self, at: Values, out: Array) -> None:
+        out[...] = self._angles(at).astype(out.dtype)
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
+        return self.inv_freq.astype(dtype)
+
+    def _angles(self, at: Values) -> NDArray[np.float32]:
+        return _as_float64(at).astype(np.float32)[:, None] * self.inv_freq[None, :]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ggml:
+    base: float
+    width: int
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        write_float32(ggml_angles(self.base, self.width, _as_float64(at)), sin, cos)
+
+    def angles(self, at: Values, out: Array) -> None:
+        out[...] = ggml_angles(self.base, self.width, _as_float64(at)).astype(out.dtype)
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
+        return ggml_angles(self.base, self.width, np.ones(1))[0].astype(dtype)
+
+
+def _as_float64(at: Values) -> NDArray[np.float64]:
+    if isinstance(at, range):
+        return np.arange(at.start, at.stop, dtype=np.float64)
+    return at

@@ -1,0 +1,166 @@
+"""The record from which everything about a scheme follows.
+
+A result is rows, and every row stands alone: a scheme says which tensors it answers with (before any work), prepares
+a small state once, and computes any block of rows of any tensor from it. Routes, validation, sizes, ETags, streaming
+and the catalogue are derived from this record and from nothing else.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+Array = NDArray[Any]
+Inputs = Mapping[str, Array]
+Facts = dict[str, float | int | str | list[float]]
+
+
+class Params(BaseModel):
+    """The parameters of a scheme: frozen, closed and finite."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """What a tensor will look like, known before any of it is computed.
+
+    >>> bias = Tensor(("head", "query", "key"), (8, 3, 5), "float16")
+    >>> bias.rows, bias.width, bias.nbytes
+    (24, 5, 240)
+    """
+
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def rows(self) -> int:
+        return prod(self.shape[:-1])
+
+    @property
+    def width(self) -> int:
+        return self.shape[-1] if self.shape else 1
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * ITEMSIZE[self.dtype]
+
+
+ITEMSIZE: Mapping[str, int] = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An array that the caller brings: the first one of a scheme is what a single npy holds."""
+
+    name: str
+    description: str
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A request that works as it stands: the query, and for callers' arrays the JSON body."""
+
+    title: str
+    query: Mapping[str, str]
+    body: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Which parameter values give the convention of a library or model."""
+
+    who: str
+    parameters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Where a request's rows lie in a table without end, so that requests share rows.
+
+    Requests with an equal `key` ask for rows of one table; row 0 of the request is row `start` of that table.
+    """
+
+    key: Hashable
+    start: int
+
+
+P = TypeVar("P", bound=Params)
+S = TypeVar("S")
+
+Rounding = Literal["correct", "faithful", "integer"]
+
+
+def no_facts(_params: Any, _inputs: Inputs) -> Facts:
+    return {}
+
+
+def no_notes(_params: Any, _inputs: Inputs) -> list[str]:
+    return []
+
+
+def no_sequence(_params: Any, _inputs: Inputs) -> Sequence | None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheme(Generic[P, S]):
+    """One encoding, bias, mask, analysis or operation.
+
+    `tensors(params, inputs)`      name -> axes, shape, dtype, and every refusal that parameters alone allow
+    `prepare(params, inputs)`      small state, computed once and shared by all blocks
+    `rows(params, inputs, state, tensor, start, stop)`  that block of the C-order rows, in the tensor's dtype
+    `sequence(params, inputs)`     where those rows lie in an endless table, if they do (then blocks are shared)
+    """
+
+    family: str
+    name: str
+    title: str
+    description: str
+    reference: str
+    params: type[P]
+    rounding: Rounding
+    tensors: Callable[[P, Inputs], Tensors]
+    prepare: Callable[[P, Inputs], S]
+    rows: Callable[[P, Inputs, S, str, int, int], Array]
+    examples: tuple[Example, ...]
+    used_by: tuple[Usage, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    revision: int = 1
+    inputs: tuple[Input, ...] = ()
+    facts: Callable[[P, Inputs], Facts] = no_facts
+    notes: Callable[[P, Inputs], list[str]] = no_notes
+    sequence: Callable[[P, Inputs], Sequence | None] = no_sequence
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.family, self.name)
+
+    @property
+    def needs_body(self) -> bool:
+        return any(array.required for array in self.inputs)
+
+
+def whole(scheme: Scheme[P, S], params: P, inputs: Inputs | None = None) -> dict[str, Array]:
+    """Every tensor of a scheme, whole: for tests, notebooks and small analyses.
+
+    >>> from service.engine import by_key
+    >>> sinusoidal = by_key("encodings", "sinusoidal")
+    >>> whole(sinusoidal, sinusoidal.params(length=2, dim=4))["encoding"].round(4).tolist()[0]
+    [0.0, 1.0, 0.0, 1.0]
+    """
+    arrays = inputs or {}
+    tensors = scheme.tensors(params, arrays)
+    state = scheme.prepare(params, arrays)
+    return {
+        name: np.asarray(scheme.rows(params, arrays, state, name, 0, spec.rows)).reshape(spec.shape)
+        for name, spec in tensors.items()
+    }
