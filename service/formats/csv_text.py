@@ -1,0 +1,64 @@
+"""`.csv`: one tensor as a table that numpy, pandas and spreadsheets read, one line a row of the last axis.
+
+The first line names the columns: the last axis with its index (`channel_0,channel_1,...`), and before it,
+for more than two axes, one index column for each leading axis (`head,query,key_0,...`). Values are the
+shortest decimals that read back equal, and `inf`, `-inf`, `nan` as numpy and pandas read them; booleans are
+0 and 1. Lines end in a line feed alone, as numpy and pandas write them on Unix, so that line tools see
+clean last columns. `numpy.loadtxt(file, delimiter=",", skiprows=1, dtype="float32")` gives a table of two
+axes back as it was.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import orjson
+
+from service.formats.blocks import blocks, count, width
+from service.formats.decimals import LONGEST, Spelling, nested
+from service.formats.format import Answer, Chunk, Document, Tensors, TensorSpec, Text
+from service.formats.json_text import gathered
+
+_WORDS: Spelling = (b"inf", b"-inf", b"nan")
+
+
+def longest(document: Document, tensors: Tensors) -> int:  # noqa: ARG001 - a table has no place for it
+    """An upper bound of the length: every value as long as its dtype can get, and every index."""
+    (spec,) = tensors.values()
+    indices = sum(len(str(length)) + 1 for length in _leading(spec))
+    return len(_titles(spec)) + count(spec) * (indices + width(spec) * (LONGEST[spec.dtype] + 1))
+
+
+def write(answer: Answer) -> Iterator[Chunk]:
+    """The lines in blocks of about `block_bytes`."""
+    yield from gathered(_pieces(answer), answer.block_bytes)
+
+
+def _pieces(answer: Answer) -> Iterator[bytes]:
+    ((name, spec),) = answer.tensors.items()
+    yield _titles(spec)
+    labels = map(_label, product(*map(range, _leading(spec))))
+    for rows in blocks(answer, name, 0, count(spec)):
+        lines = nested(rows.view(np.uint8) if spec.dtype == "bool" else rows, _WORDS)[2:-2].split(b"],[")
+        if _leading(spec):
+            lines = [next(labels) + line for line in lines]
+        yield b"\n".join(lines) + b"\n"
+
+
+def _titles(spec: TensorSpec) -> bytes:
+    if not spec.shape:
+        return b"value\n"
+    columns = [f"{spec.axes[-1]}_{index}" for index in range(spec.shape[-1])]
+    return ",".join([*spec.axes[: len(_leading(spec))], *columns]).encode() + b"\n"
+
+
+def _leading(spec: TensorSpec) -> tuple[int, ...]:
+    """The lengths of the axes that have an index column: all but the last, where there are more than two."""
+    return spec.shape[:-1] if len(spec.shape) > 2 else ()
+
+
+def _label(indices: tuple[int, ...]) -> bytes:
+    return "".join(f"{index}," for index in indices).encode()
+
+
+CSV = Text("csv", "text/csv", f"1-orjson-{orjson.__version__}", "none", longest, write)

@@ -1,0 +1,48 @@
+"""Numbers as decimal text: the shortest that reads back equal, and how long that can be.
+
+float32 is written in the shortest form that a float32 reader reads back equal; float16 and bfloat16 are
+widened to float32, which is exact, and written the same way. Nothing is ever widened to float64.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+# -0.000012345679 and -0.000020852143232985883 are as long as they come, not those with exponents.
+LONGEST: Mapping[str, int] = {
+    "float16": 16,
+    "bfloat16": 16,
+    "float32": 16,
+    "float64": 24,
+    "int32": 11,
+    "int64": 20,
+    "bool": 5,
+}
+Spelling = tuple[bytes, bytes, bytes]
+
+
+def nested(array: NDArray[Any], spelling: Spelling) -> bytes:
+    """A C-contiguous array as nested JSON lists; `spelling` stands for infinity, minus infinity and NaN.
+
+    >>> nested(np.array([[0.1, -np.inf]], np.float32), (b"inf", b"-inf", b"nan"))
+    b'[[0.1,-inf]]'
+    """
+    if array.dtype.kind not in "biu" and array.dtype.itemsize == 2:
+        array = array.astype(np.float32)
+    text = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
+    if array.dtype.kind != "f" or np.isfinite(array).all():
+        return text
+    return _spelled(text, array[~np.isfinite(array)], spelling)
+
+
+def _spelled(text: bytes, values: NDArray[Any], spelling: Spelling) -> bytes:
+    """orjson writes null for each value that is not finite; they come in the order of the array."""
+    which = np.where(np.isnan(values), 2, np.signbit(values).astype(int))
+    if (which == which[0]).all():
+        return text.replace(b"null", spelling[which[0]])
+    words = iter([spelling[index] for index in which])
+    return re.sub(b"null", lambda _: next(words), text)

@@ -1,0 +1,115 @@
+"""Nested lists of numbers, as JSON brings them, into an array; and where the fault is when they are none."""
+
+import math
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.formats.declared import MOST_AXES
+from service.formats.errors import Unreadable
+
+MOST_INTEGER = 1 << 53
+_NUMBERS = {int, float}
+_CALLED = {bool: "a boolean", str: "a string", dict: "an object", type(None): "null", list: "a list"}
+
+
+def array_from_lists(value: object, pointer: str) -> NDArray[np.float64] | NDArray[np.int64]:
+    """The array of nested lists of numbers: int64 if every number is a whole one, else float64.
+
+    Lists of one level have one length. Booleans, strings, null, objects, non-finite numbers and integers
+    beyond 2^53 (where float64 stops being exact) raise `Unreadable` with the JSON Pointer of the first
+    place at fault, the outer levels first. `pointer` is where `value` stands in its document. A plain
+    number is an array without axes.
+
+    >>> array_from_lists([[0, 1, 2], [3, 4, 5]], "/tensors/q").shape
+    (2, 3)
+    >>> array_from_lists([[0.5, 1], [2]], "/tensors/q")
+    Traceback (most recent call last):
+    service.formats.errors.Unreadable: this list has 1 items, where those before it have 2
+    """
+    level, shape = _flattened(value, pointer)
+    kinds = set(map(type, level))
+    if not kinds <= _NUMBERS:
+        raise _fault(level, shape, pointer, lambda item: type(item) not in _NUMBERS, _unwanted)
+    if float in kinds and not all(map(math.isfinite, level)):
+        raise _fault(level, shape, pointer, lambda item: not math.isfinite(item), _nonfinite)
+    if int in kinds and _beyond(level):
+        raise _fault(level, shape, pointer, _is_beyond, _too_large)
+    if kinds == {int}:
+        return np.array(level, np.int64).reshape(shape)
+    return np.array(level, np.float64).reshape(shape)
+
+
+def _flattened(value: object, pointer: str) -> tuple[list[Any], tuple[int, ...]]:
+    """The innermost items in order, and the shape of the lists around them, found level by level."""
+    level: list[Any] = [value]
+    shape: tuple[int, ...] = ()
+    while list in (kinds := set(map(type, level))):
+        if kinds != {list}:
+            raise _mixed(level, shape, pointer)
+        length = len(level[0])
+        if set(map(len, level)) != {length}:
+            raise _uneven(level, shape, pointer)
+        if len(shape) == MOST_AXES:
+            raise Unreadable("nesting", f"the lists are nested deeper than {MOST_AXES}", pointer)
+        level, shape = list(chain.from_iterable(level)), (*shape, length)
+    return level, shape
+
+
+def _mixed(level: list[Any], shape: tuple[int, ...], pointer: str) -> Unreadable:
+    """Lists and something else side by side: the first that is not as the first one is."""
+    first = type(level[0]) is list
+    return _fault(level, shape, pointer, lambda item: (type(item) is list) is not first, _unwanted)
+
+
+def _uneven(level: list[list[Any]], shape: tuple[int, ...], pointer: str) -> Unreadable:
+    length = len(level[0])
+    return _fault(level, shape, pointer, lambda item: len(item) != length, _ragged(length))
+
+
+def _fault(
+    level: list[Any],
+    shape: tuple[int, ...],
+    pointer: str,
+    wrong: Callable[[Any], bool],
+    said: Callable[[Any], tuple[str, str]],
+) -> Unreadable:
+    at = next(index for index, item in enumerate(level) if wrong(item))
+    steps = []
+    for length in reversed(shape):
+        at, step = divmod(at, length)
+        steps.append(f"/{step}")
+    code, detail = said(next(filter(wrong, level)))
+    return Unreadable(code, detail, pointer + "".join(reversed(steps)))
+
+
+def _unwanted(item: object) -> tuple[str, str]:
+    if type(item) in _NUMBERS:
+        return "ragged", "this is a number, where its neighbours are lists"
+    if type(item) is list:
+        return "ragged", "this is a list, where its neighbours are none"
+    return "type", f"this is {_CALLED.get(type(item), 'no JSON value')}; numbers are read"
+
+
+def _ragged(length: int) -> Callable[[list[Any]], tuple[str, str]]:
+    return lambda item: ("ragged", f"this list has {len(item)} items, where those before it have {length}")
+
+
+def _nonfinite(_item: float) -> tuple[str, str]:
+    return "nonfinite", "this number is not finite"
+
+
+def _too_large(_item: int) -> tuple[str, str]:
+    return "integer", f"this integer is beyond 2^53 = {MOST_INTEGER}, where float64 stops being exact"
+
+
+def _is_beyond(item: object) -> bool:
+    return type(item) is int and abs(item) > MOST_INTEGER
+
+
+def _beyond(level: list[Any]) -> bool:
+    # Floats may be as large as they like, so the extremes only tell whether a closer look is needed.
+    return max(map(abs, level)) > MOST_INTEGER and any(map(_is_beyond, level))
