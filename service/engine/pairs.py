@@ -1,0 +1,73 @@
+"""Double-double arithmetic: a real number as high + low, two float64 of which high is the sum rounded.
+
+The classic error-free transformations (Dekker 1971, Knuth 1969), made of +, - and * only, each correctly rounded
+by IEEE 754 on every processor; nothing here is fused. u = 2^-53 below; errors are relative unless stated.
+
+Operands stay between 2^-900 and 2^900 or are exactly 0: the callers see to it, so nothing overflows and no
+product's error term falls below the smallest float64.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# Veltkamp's constant for 53 bits: multiplying by 2^27 + 1 cuts a float64 into two halves of 26 bits.
+_CUT = 2.0**27 + 1
+
+
+class Pair(NamedTuple):
+    """high + low, |low| <= u |high|."""
+
+    high: Floats
+    low: Floats
+
+    def at(self, index: Any) -> "Pair":
+        """Both halves indexed alike."""
+        return Pair(self.high[index], self.low[index])
+
+
+def two_sum(a: Floats, b: Floats) -> Pair:
+    """a + b, exactly."""
+    total = a + b
+    back = total - a
+    return Pair(total, (a - (total - back)) + (b - back))
+
+
+def ordered_sum(a: Floats, b: Floats) -> Pair:
+    """a + b, exactly, where |a| >= |b| or a = 0."""
+    total = a + b
+    return Pair(total, b - (total - a))
+
+
+def halves(a: Floats) -> Pair:
+    """a = high + low, exactly, each of at most 26 bits: products of two halves are exact."""
+    scaled = a * _CUT
+    high = scaled - (scaled - a)
+    return Pair(high, a - high)
+
+
+def two_product(a: Floats, b: Floats) -> Pair:
+    """a * b, exactly."""
+    product = a * b
+    (a1, a0), (b1, b0) = halves(a), halves(b)
+    return Pair(product, a0 * b0 - (((product - a1 * b1) - a0 * b1) - a1 * b0))
+
+
+def add(a: Pair, b: Pair) -> Pair:
+    """a + b within 4 u^2 (|a| + |b|)."""
+    high, error = two_sum(a.high, b.high)
+    return ordered_sum(high, error + (a.low + b.low))
+
+
+def multiply(a: Pair, b: Pair) -> Pair:
+    """a * b within 8 u^2."""
+    high, error = two_product(a.high, b.high)
+    return ordered_sum(high, error + (a.high * b.low + a.low * b.high))
+
+
+def negative(a: Pair) -> Pair:
+    """-a."""
+    return Pair(-a.high, -a.low)
