@@ -1,0 +1,3 @@
+"""Posenc: positional encodings over HTTP."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,147 @@
+"""The `posenc` command: serve, get, openapi, healthcheck.
+
+Exit codes: 0 done; 2 the command, a setting or the request is wrong (a 4xx answer); 1 anything else.
+What a command needs is imported when it runs: `posenc healthcheck` loads neither numpy nor FastAPI.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from service import __version__
+from service.settings import Settings, SettingsError, flag, load, nearest, show_default, takes, variable
+
+DONE, FAILED, REFUSED = 0, 1, 2
+NAME = "posenc"
+
+EPILOG = """\
+Every setting is also an environment variable, which a flag overrides: --result-bytes is POSENC_RESULT_BYTES.
+Exit codes: 0 done; 2 the command, a setting or the request is wrong; 1 anything else.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    >>> main(["healthcheck", "--port", "none"])
+    2
+    """
+    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+        return run(options, load(given_settings(options)))
+    except SettingsError as error:
+        print(f"{NAME}: {error}", file=sys.stderr)
+        return REFUSED
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    if options.command == "serve":
+        return serve(settings)
+    if options.command == "get":
+        return get(options, settings)
+    if options.command == "openapi":
+        return openapi(settings)
+    return healthcheck(settings)
+
+
+def serve(settings: Settings) -> int:
+    from service.server import serve as run_server
+
+    return run_server(settings)
+
+
+def get(options: argparse.Namespace, settings: Settings) -> int:
+    from service.get import Get
+
+    return Get(options.target, options.output, options.data).run(settings)
+
+
+def openapi(settings: Settings) -> int:
+    import json
+
+    from service.api.openapi import document
+    from service.main import create_app
+
+    print(json.dumps(document(create_app(settings)), indent=2, ensure_ascii=False))
+    return DONE
+
+
+def healthcheck(settings: Settings) -> int:
+    from service.healthcheck import is_alive
+
+    return DONE if is_alive(settings) else FAILED
+
+
+Help = argparse.RawDescriptionHelpFormatter
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose refusals are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(REFUSED, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line; an unknown flag is refused with the nearest known one."""
+    parser = make_parser()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        word = unknown[0].partition("=")[0]
+        parser.error(f"{word} is not known here{nearest(word, known_flags())}")
+    return options
+
+
+def known_flags() -> list[str]:
+    return ["--output", "--data", *map(flag, Settings.model_fields)]
+
+
+def given_settings(options: argparse.Namespace) -> dict[str, str]:
+    return {name: value for name, value in vars(options).items() if name in Settings.model_fields}
+
+
+def make_parser() -> Parser:
+    parser = Parser(prog=NAME, epilog=EPILOG, formatter_class=Help, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"{NAME} {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+    _add_command(commands, "serve", "answer over HTTP until SIGTERM or SIGINT")
+    _add_get(commands)
+    _add_command(commands, "openapi", "print the OpenAPI document")
+    _add_command(commands, "healthcheck", "ask the server at --host and --port whether it lives")
+    return parser
+
+
+def _add_get(commands: "argparse._SubParsersAction[Parser]") -> None:
+    parser = _add_command(commands, "get", "answer one request in this process, without a server")
+    parser.add_argument("target", help="path and query, such as '/v1/encodings/rope.npy?length=4096&dim=128'")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="-",
+        help="file to write, complete or not at all (default: -, standard output)",
+    )
+    parser.add_argument(
+        "--data", metavar="FILE", help="body to POST: .json, .npy or .safetensors; - reads standard input"
+    )
+
+
+def _add_command(commands: "argparse._SubParsersAction[Parser]", name: str, summary: str) -> Parser:
+    description = f"{summary[0].upper()}{summary[1:]}."
+    parser = commands.add_parser(
+        name, help=summary, description=description, epilog=EPILOG, formatter_class=Help, allow_abbrev=False
+    )
+    _add_settings(parser)
+    return parser
+
+
+def _add_settings(parser: Parser) -> None:
+    group = parser.add_argument_group("settings")
+    for name, field in Settings.model_fields.items():
+        group.add_argument(
+            flag(name),
+            metavar=name.rpartition("_")[2].upper(),
+            default=argparse.SUPPRESS,
+            help=f"{field.description} ({takes(name)}; {variable(name)}; default: {show_default(name)})",
+        )

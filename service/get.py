@@ -1,0 +1,164 @@
+"""`posenc get`: one request answered by the app in this process, streamed to a file or to standard output.
+
+The file appears complete or not at all: the answer goes to a temporary file beside it, renamed at the end.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+from service.inprocess import Answer, Request, answer
+from service.settings import Settings
+
+DONE, FAILED, REFUSED = 0, 1, 2
+STANDARD = "-"
+JSON, BINARY = "application/json", "application/octet-stream"
+TARGET = "a path and query such as '/v1/encodings/rope.npy?length=8&dim=4'"
+SAFE = "/?&=%:@!$'()*+,;~-._[]"  # what a request target may hold besides letters and digits
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """What was asked: the target, the file to write, the file to send ("-" for the standard streams)."""
+
+    target: str
+    output: str = STANDARD
+    data: str | None = None
+
+    def run(self, settings: Settings) -> int:
+        """Answer the request; return 0, 2 after a refusal (4xx), 1 after anything else."""
+        if not self.target.startswith("/"):
+            return _fail(f"{self.target[:64]!r}: {TARGET} would do", REFUSED)
+        try:
+            with _body(self.data) as body, _sink(self.output) as sink:
+                return asyncio.run(self._answer(settings, body, sink))
+        except OSError as error:
+            return _fail(f"{error.filename or self.output}: {error.strerror or error}")
+
+    async def _answer(self, settings: Settings, body: BinaryIO | None, sink: "Sink") -> int:
+        from service.main import create_app
+
+        reply = await answer(create_app(settings), _request(self.target, body), sink.write)
+        if reply.status < 400 and reply.complete:
+            sink.keep()
+            return DONE
+        for line in faults(reply):
+            print(f"posenc get: {line}", file=sys.stderr)
+        return REFUSED if 400 <= reply.status < 500 else FAILED
+
+
+def _fail(line: str, code: int = FAILED) -> int:
+    print(f"posenc get: {line}", file=sys.stderr)
+    return code
+
+
+def _request(target: str, body: BinaryIO | None) -> Request:
+    path, _, query = quote(target, safe=SAFE).partition("?")
+    if body is None:
+        return Request("GET", path, query)
+    head = body.peek(64)[:64]  # type: ignore[attr-defined]
+    return Request("POST", path, query, media_type=media_type(head), body=body, size=_size(body))
+
+
+def media_type(head: bytes) -> str:
+    """Tell JSON from npy and safetensors by the first bytes.
+
+    >>> media_type(b' {"tensors": '), media_type(bytes([123, 0, 0, 0, 0, 0, 0, 0]) + b'{"q":')
+    ('application/json', 'application/octet-stream')
+    """
+    is_safetensors = head[8:9] == b"{" and head[4:8] == bytes(4)
+    return JSON if head.lstrip()[:1] in (b"{", b"[") and not is_safetensors else BINARY
+
+
+def _size(body: BinaryIO) -> int | None:
+    return os.fstat(body.fileno()).st_size if body.seekable() else None
+
+
+@contextmanager
+def _body(name: str | None) -> Iterator[BinaryIO | None]:
+    if name is None:
+        yield None
+    elif name == STANDARD:
+        yield sys.stdin.buffer
+    else:
+        with Path(name).open("rb") as file:
+            yield file
+
+
+class Sink:
+    """Takes the bytes of the answer; `keep` says that they are all there."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.kept = False
+
+    def write(self, part: bytes) -> None:
+        self.file.write(part)
+
+    def keep(self) -> None:
+        self.file.flush()
+        self.kept = True
+
+
+@contextmanager
+def _sink(name: str) -> Iterator[Sink]:
+    if name == STANDARD:
+        yield Sink(sys.stdout.buffer)
+    elif _is_special(name):
+        with Path(name).open("wb") as file:
+            yield Sink(file)
+    else:
+        with _replacement(Path(os.path.realpath(name))) as sink:
+            yield sink
+
+
+def _is_special(name: str) -> bool:
+    """A device or a pipe is written to; only a plain file can be replaced."""
+    path = Path(name)
+    return path.exists() and not path.is_file()
+
+
+@contextmanager
+def _replacement(target: Path) -> Iterator[Sink]:
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        temporary = Path(file.name)
+        try:
+            sink = Sink(file)  # type: ignore[arg-type]
+            yield sink
+            if sink.kept:
+                temporary.chmod(0o666 & ~_umask())
+                temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def faults(reply: Answer) -> list[str]:
+    """Write an answer that is no success as lines for a reader: one for every fault."""
+    if reply.status < 400:
+        return [f"the answer broke off after {reply.received} bytes"]
+    try:
+        problem = json.loads(reply.problem)
+        lines = [_fault(error) for error in problem["errors"]] or [str(problem["detail"])]
+    except (ValueError, KeyError, TypeError):
+        return [f"{reply.status}"]
+    return [f"{reply.status} {line}" for line in lines]
+
+
+def _fault(error: dict[str, object]) -> str:
+    place = error.get("parameter") or error.get("pointer") or "request"
+    guess = error.get("did_you_mean")
+    return f"{place}: {error['detail']}" + (f" (did you mean {guess}?)" if guess else "")

@@ -1,0 +1,136 @@
+"""Runs the app under uvicorn: one process or several, a draining stop, exit code 0 after a clean one.
+
+After SIGTERM `app.state.draining` is set (so that /health/ready answers 503) while connections are taken for
+`drain_seconds` more; then the listener closes and running requests finish. After `grace_seconds`, all told, the
+process ends, whatever still runs. SIGINT, or a second signal, skips the draining; one more ends all waiting.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, cast
+
+import uvicorn
+
+from service.api.protocol import Config
+from service.settings import Settings
+from service.workers import supervise
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+DONE, FAILED = 0, 1
+BACKLOG = 2048
+log = logging.getLogger("posenc.server")
+
+
+def serve(settings: Settings) -> int:
+    """Listen and answer until a signal says stop; return the exit code."""
+    configure_logging(settings)
+    try:
+        sockets = listen(settings)
+    except OSError as error:
+        reason = error.strerror or error
+        print(f"posenc: cannot listen on {settings.host}:{settings.port}: {reason}", file=sys.stderr)
+        return FAILED
+    log.info("listening on %s", ", ".join(map(address, sockets)))
+    if settings.workers == 1:
+        return work(settings, sockets)
+    return supervise(settings.workers, lambda: work(settings, sockets), settings.grace_seconds)
+
+
+def work(settings: Settings, sockets: Sequence[socket.socket]) -> int:
+    """Answer on the given sockets: what every server process does."""
+    from service.main import create_app
+
+    Server(create_app(settings), settings).run(list(sockets))
+    log.info("stopped")
+    return DONE
+
+
+def configure_logging(settings: Settings) -> None:
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    if settings.log_level == "info":  # uvicorn's own account of a start and a stop is for debugging
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+
+
+def listen(settings: Settings) -> list[socket.socket]:
+    """Open a socket for every address of the host, all on one port; `::` also takes IPv4."""
+    sockets: list[socket.socket] = []
+    port = settings.port
+    for family, place in _addresses(settings.host):
+        dual = place == "::" and socket.has_dualstack_ipv6()
+        opened = socket.create_server((place, port), family=family, backlog=BACKLOG, dualstack_ipv6=dual)
+        sockets.append(opened)
+        port = opened.getsockname()[1]
+    return sockets
+
+
+def _addresses(host: str) -> list[tuple[int, str]]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((int(family), str(place[0])) for family, _, _, _, place in found))
+
+
+def address(opened: socket.socket) -> str:
+    """Write a listening socket's address.
+
+    >>> address(socket.create_server(("127.0.0.1", 0)))
+    'http://127.0.0.1:...'
+    """
+    place, port = opened.getsockname()[:2]
+    return f"http://[{place}]:{port}" if ":" in place else f"http://{place}:{port}"
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server with a draining stop; no signal is raised again afterwards, so the process exits 0."""
+
+    def __init__(self, app: "FastAPI", settings: Settings) -> None:
+        super().__init__(Config(app, settings))
+        self.app = app
+        self.settings = settings
+        self.close_at: float | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.should_exit:
+            self.force_exit = True
+            return
+        first = self.close_at is None
+        drain = self.settings.drain_seconds if first and sig == signal.SIGTERM else 0.0
+        self.close_at = time.monotonic() + drain
+        if first:
+            self._start_stopping(drain)
+
+    def _start_stopping(self, drain: float) -> None:
+        self.app.state.draining = True
+        left = self.settings.grace_seconds - drain
+        # What is left is uvicorn's, but for a fifth, in which cancelled requests and the app wind up.
+        self.config.timeout_graceful_shutdown = cast(int, 0.8 * left)
+        end_at_the_latest(self.settings.grace_seconds)
+
+    async def on_tick(self, counter: int) -> bool:
+        if self.close_at is not None and time.monotonic() >= self.close_at:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+
+def end_at_the_latest(seconds: float) -> None:
+    """End the process after so many seconds, even if a computation in another thread does not let go."""
+    timer = threading.Timer(seconds, _end)
+    timer.daemon = True
+    timer.start()
+
+
+def _end() -> None:
+    log.error("the grace period is over: ending with work unfinished")
+    logging.shutdown()
+    os._exit(FAILED)

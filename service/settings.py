@@ -1,0 +1,222 @@
+"""Every setting of the service, in one frozen record: the only reader of the environment.
+
+Each field is the flag `--name`, the environment variable `POSENC_NAME`, a line of `posenc --help` and a row
+of the table in the README. A flag wins over the environment, the environment over the default.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, Self, cast, get_args
+
+from annotated_types import Ge, Le
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+PREFIX = "POSENC_"
+UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+# A Kubernetes Service named `posenc` puts these into every pod of its namespace, and an
+# address into POSENC_PORT.
+SERVICE_LINK = re.compile(r"POSENC_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_.+)?)")
+SERVICE_LINK_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
+
+
+class SettingsError(Exception):
+    """A setting is unknown or does not hold; the message is the one line that the user reads."""
+
+
+def parse_bytes(value: object) -> object:
+    """Turn `64MiB` into 67108864; what is not such a text is left for pydantic to judge.
+
+    >>> parse_bytes("64MiB"), parse_bytes("1 GiB"), parse_bytes("512")
+    (67108864, 1073741824, 512)
+    """
+    match = re.fullmatch(r"(\d{1,19}) ?([a-zA-Z]*)", value) if isinstance(value, str) else None
+    unit = UNITS.get(match[2].upper()) if match else None
+    return value if match is None or unit is None else int(match[1]) * unit
+
+
+def show_bytes(count: int) -> str:
+    """Write a number of bytes in the largest unit that divides it.
+
+    >>> show_bytes(67108864), show_bytes(1000)
+    ('64MiB', '1000')
+    """
+    for name, unit in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count and count % unit == 0:
+            return f"{count // unit}{name}"
+    return str(count)
+
+
+Bytes = BeforeValidator(parse_bytes)
+Size = Annotated[int, Bytes, Ge(1), Le(2**50)]
+Budget = Annotated[int, Bytes, Ge(0), Le(2**50)]
+Seconds = Annotated[float, Ge(0.01), Le(86400)]
+
+
+class EnvironmentSource(EnvSettingsSource):
+    """The environment, without the address that a Kubernetes Service link leaves in POSENC_PORT."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        value, key, is_complex = super().get_field_value(field, field_name)
+        linked = field_name == "port" and SERVICE_LINK_ADDRESS.match(value or "")
+        return None if linked else value, key, is_complex
+
+
+class Settings(BaseSettings):
+    """What can be set. Sizes take a unit (`64MiB`); a cache of 0 bytes is off.
+
+    >>> Settings(port=9000, result_bytes="1GiB").result_bytes
+    1073741824
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    host: Annotated[str, Field(min_length=1)] = Field("127.0.0.1", description="address to listen on")
+    port: Annotated[int, Ge(0), Le(65535)] = Field(8000, description="port to listen on; 0 takes a free one")
+    workers: Annotated[int, Ge(1), Le(256)] = Field(1, description="server processes that share the port")
+    threads: Annotated[int, Ge(0), Le(1024)] = Field(
+        0, description="threads for numerical work; 0 means one for every core"
+    )
+    result_bytes: Size = Field(8 * 2**30, description="largest binary answer")
+    json_bytes: Size = Field(256 * 2**20, description="largest JSON or CSV answer")
+    body_bytes: Size = Field(128 * 2**20, description="largest request body")
+    memory_bytes: Size = Field(2 * 2**30, description="work admitted at one time; more waits or gets 503")
+    table_cache_bytes: Budget = Field(256 * 2**20, description="cache of computed rows")
+    reply_cache_bytes: Budget = Field(256 * 2**20, description="cache of finished answers")
+    stream_bytes: Size = Field(4 * 2**20, description="answers above this are sent in blocks of rows")
+    url_bytes: Annotated[int, Bytes, Ge(64), Le(65535)] = Field(
+        8192, description="longest request target (path and query)"
+    )
+    header_bytes: Annotated[int, Bytes, Ge(1024), Le(2**24)] = Field(
+        32768, description="largest request header, all fields together"
+    )
+    header_fields: Annotated[int, Ge(8), Le(10000)] = Field(
+        100, description="most header fields of a request"
+    )
+    header_seconds: Seconds = Field(10.0, description="time for a request's header to arrive")
+    body_idle_seconds: Seconds = Field(20.0, description="longest pause while a request's body arrives")
+    keep_alive_seconds: Annotated[int, Ge(1), Le(86400)] = Field(
+        75, description="how long an idle connection is kept"
+    )
+    drain_seconds: Annotated[float, Ge(0), Le(3600)] = Field(
+        1.0, description="after SIGTERM, how long connections are still taken while /health/ready says 503"
+    )
+    grace_seconds: Annotated[int, Ge(1), Le(3600)] = Field(
+        15, description="after a stop signal, when the process has ended at the latest (draining included)"
+    )
+    access_log: Literal["off", "misses", "all"] = Field("off", description="requests that are logged")
+    log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
+        "info", description="least severe message that is logged"
+    )
+    docs: Literal["on", "off"] = Field("on", description="serve /docs and /openapi.json")
+    root_path: Annotated[str, Field(pattern=r"^(/[^/?#\s]+)*$")] = Field(
+        "", description="path prefix that a proxy in front strips, such as /posenc"
+    )
+
+    @model_validator(mode="after")
+    def _drain_within_grace(self) -> Self:
+        if self.drain_seconds > self.grace_seconds:
+            raise ValueError(
+                f"--drain-seconds ({PREFIX}DRAIN_SECONDS) is {self.drain_seconds:g}: "
+                f"at most --grace-seconds, which is {self.grace_seconds}, would do"
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then the environment: no .env file and no secrets folder is looked for."""
+        return init_settings, EnvironmentSource(settings_cls)
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def is_size(name: str) -> bool:
+    return Bytes in Settings.model_fields[name].metadata
+
+
+def show_default(name: str) -> str:
+    """The default as a flag would take it; an empty text is shown as ''."""
+    default = Settings.model_fields[name].default
+    if is_size(name):
+        return show_bytes(default)
+    return f"{default:g}" if isinstance(default, float) else str(default) or "''"
+
+
+def takes(name: str) -> str:
+    """Say which values a setting takes.
+
+    >>> takes("port"), takes("docs")
+    ('a whole number from 0 to 65535', 'on or off')
+    """
+    field = Settings.model_fields[name]
+    choices = get_args(field.annotation)
+    if choices:
+        return f"{', '.join(choices[:-1])} or {choices[-1]}"
+    if field.annotation is str:
+        return "a path such as /posenc" if name == "root_path" else "a host name or an address"
+    least, most = _bounds(field)
+    if is_size(name):
+        return f"a number of bytes from {least:g} to {show_bytes(int(most))}, such as {show_default(name)}"
+    kind = "a whole number" if field.annotation is int else "a number"
+    return f"{kind} from {least:g} to {most:g}"
+
+
+def _bounds(field: FieldInfo) -> tuple[float, float]:
+    least = next(bound.ge for bound in field.metadata if isinstance(bound, Ge))
+    most = next(bound.le for bound in field.metadata if isinstance(bound, Le))
+    return cast(float, least), cast(float, most)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Write `; did you mean X?` where a known name is near, else nothing."""
+    matches = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {matches[0]}?" if matches else ""
+
+
+def load(flags: Mapping[str, Any]) -> Settings:
+    """Join flags (by field name, as text), the environment and the defaults.
+
+    Raises SettingsError, whose message names the setting, what was given and what would do.
+    """
+    _refuse_unknown_variables()
+    try:
+        return Settings(**flags)
+    except ValidationError as error:
+        raise SettingsError(_one_line(error)) from None
+
+
+def _refuse_unknown_variables() -> None:
+    known = {variable(name) for name in Settings.model_fields}
+    for name in sorted(os.environ):
+        if name.upper().startswith(PREFIX) and name.upper() not in known and not SERVICE_LINK.fullmatch(name):
+            raise SettingsError(f"{name} is not a setting{nearest(name.upper(), sorted(known))}")
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False)[0]
+    if not first["loc"]:
+        return first["msg"].removeprefix("Value error, ")
+    name = str(first["loc"][0])
+    return f"{flag(name)} ({variable(name)}) is {_shown(first['input'])}: {takes(name)} would do"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 64 else text[:61] + "..."

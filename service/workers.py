@@ -1,0 +1,93 @@
+"""Several server processes on one port: started, replaced when they die, stopped together (POSIX only)."""
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+
+DONE, FAILED = 0, 1
+# A worker that lives less than this did not serve: starting it again would not help.
+FIRST_SECONDS = 2.0
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+log = logging.getLogger("posenc.workers")
+
+
+def supervise(count: int, work: Callable[[], int], grace_seconds: float) -> int:
+    """Keep `count` processes running `work` until a stop signal; return 0, or 1 if one could not start."""
+    return Supervisor(work, grace_seconds).run(count)
+
+
+class Supervisor:
+    """The parent process: it holds the listening sockets and the workers, and answers no request itself."""
+
+    def __init__(self, work: Callable[[], int], grace_seconds: float) -> None:
+        self.work = work
+        self.grace_seconds = grace_seconds
+        self.started: dict[int, float] = {}
+        self.stopping = False
+        self.result = DONE
+
+    def run(self, count: int) -> int:
+        before = {sig: signal.signal(sig, self.stop) for sig in STOP_SIGNALS}
+        try:
+            for _ in range(count):
+                self.start()
+            while self.started:
+                self.reap()
+        finally:
+            for sig, handler in before.items():
+                signal.signal(sig, handler)
+        return self.result
+
+    def start(self) -> None:
+        # Blocked, so that no signal falls between the fork and the note of the new process.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        pid = os.fork()
+        if pid == 0:
+            self._become_worker()
+        self.started[pid] = time.monotonic()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+    def _become_worker(self) -> None:  # pragma: no cover - runs in the child, which ends without unwinding
+        for sig in STOP_SIGNALS:
+            signal.signal(sig, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        code = FAILED
+        try:
+            code = self.work()
+        finally:
+            logging.shutdown()
+            os._exit(code)
+
+    def stop(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Pass the signal on; the first one also sets the time by which every worker has ended."""
+        if not self.stopping:
+            self.stopping = True
+            signal.signal(signal.SIGALRM, self.kill)
+            signal.setitimer(signal.ITIMER_REAL, self.grace_seconds + 2)
+        self.send(sig)
+
+    def kill(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self.result = FAILED
+        self.send(signal.SIGKILL)
+
+    def send(self, sig: int) -> None:
+        for pid in self.started:
+            os.kill(pid, sig)
+
+    def reap(self) -> None:
+        """Wait for a worker to end; put another in its place unless it was asked to, or never served."""
+        pid, status = os.wait()
+        lived = time.monotonic() - self.started.pop(pid)
+        if self.stopping:
+            return
+        code = os.waitstatus_to_exitcode(status)
+        log.error("worker %d ended after %.1f s (exit %d)", pid, lived, code)
+        if lived < FIRST_SECONDS:
+            self.result = FAILED
+            self.stopping = True
+            self.send(signal.SIGTERM)
+        else:
+            self.start()
