@@ -74,7 +74,9 @@ class Wanted:
         )
 
 
-def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: Inputs, resources: Resources) -> Wanted:
+def understand(
+    scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: Inputs, resources: Resources
+) -> Wanted:
     """Everything that can be refused before any work: parameters, format, size."""
     form = FORMATS[extension]
     everything = scheme.tensors(asked.params, inputs)
@@ -90,7 +92,9 @@ def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: I
     }
     bound = form.bound(document, tensors)
     if extension in TEXTUAL:
-        refuse_large(tensors, bound, resources.json_bytes, "ask for fewer rows, or for .npy, .safetensors or .bin")
+        refuse_large(
+            tensors, bound, resources.json_bytes, "ask for fewer rows, or for .npy, .safetensors or .bin"
+        )
     else:
         refuse_large(tensors, 0, resources.result_bytes, "ask for fewer rows at a time")
     return Wanted(
@@ -98,7 +102,9 @@ def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: I
     )
 
 
-async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> ASGIApp:
+async def answer_get(
+    request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources
+) -> ASGIApp:
     """GET and HEAD."""
     asked = read_asked(scheme, request.scope["query_string"])
     wanted = understand(scheme, asked, extension, {}, resources)
@@ -115,13 +121,17 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
             return _part(wanted, headers, window, resources)
     if wanted.bound > min(resources.stream_bytes, resources.replies.largest):
         return _streamed(wanted, headers, resources, Share(resources.budget))
+    # A pinned address is cacheable for longer: the same tag and bytes, under other headers.
+    key += b"pinned" if asked.pinned else b""
     reply, timing = await _reply(wanted, key, tag, headers, resources)
     resources.replies.alias(key, (request.scope["path"], request.scope["query_string"]))
     extra = [] if timing is None else encoded([("Server-Timing", timing.header())])
     return Bytes(200, [*reply.headers, *extra], reply.body)
 
 
-async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> ASGIApp:
+async def answer_post(
+    request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources
+) -> ASGIApp:
     """POST with the caller's arrays: the answer is stored by nobody."""
     kind = media_type(request)
     # Numbers in JSON have no number format of their own; they are float32 unless the query says otherwise.
@@ -160,10 +170,17 @@ def content_headers(wanted: Wanted, size: int | None) -> Headers:
     if form.extension == "json":
         return headers
     first = next(iter(wanted.tensors.values()))
-    shape = (len(wanted.tensors), *first.shape) if form.extension == "npy" and len(wanted.tensors) > 1 else first.shape
+    shape = (
+        (len(wanted.tensors), *first.shape)
+        if form.extension == "npy" and len(wanted.tensors) > 1
+        else first.shape
+    )
     if form.extension in ("npy", "bin"):
         headers += [("Array-Shape", ", ".join(map(str, shape))), ("Array-Dtype", first.dtype)]
-    return [*headers, ("Content-Disposition", f'attachment; filename="{_filename(wanted, first.shape, first.dtype)}"')]
+    return [
+        *headers,
+        ("Content-Disposition", f'attachment; filename="{_filename(wanted, first.shape, first.dtype)}"'),
+    ]
 
 
 def _filename(wanted: Wanted, shape: tuple[int, ...], dtype: str) -> str:
@@ -177,7 +194,11 @@ def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resou
         detail = f"the answer has {wanted.size} bytes, and the range lies outside"
         raise Problem("range-not-satisfiable", detail, headers={"Content-Range": f"bytes */{wanted.size}"})
     start, stop = window
-    sent = [*headers, *content_headers(wanted, stop - start), ("Content-Range", f"bytes {start}-{stop - 1}/{wanted.size}")]
+    sent = [
+        *headers,
+        *content_headers(wanted, stop - start),
+        ("Content-Range", f"bytes {start}-{stop - 1}/{wanted.size}"),
+    ]
     share = Share(resources.budget)
     share.take(min(STREAM_BYTES_HELD, resources.budget.limit_bytes))
     return Streamed(206, encoded(sent), _chunks(wanted, resources, Timing(), window), share, resources)

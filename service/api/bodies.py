@@ -12,7 +12,9 @@ from starlette.requests import Request
 from service.api.limits import Share
 from service.api.problems import Problem, echo, unknown_name
 from service.engine.scheme import Scheme
-from service.formats.reader import array_from_lists, read_arrays, read_json
+from service.formats.json_reader import read_json
+from service.formats.lists import array_from_lists
+from service.formats.reader import read_arrays
 
 JSON = "application/json"
 BINARY = ("application/octet-stream", "application/x-npy")
@@ -52,7 +54,9 @@ async def _next(request: Request, idle_seconds: float) -> Mapping[str, Any]:
         return await asyncio.wait_for(request.receive(), idle_seconds)
     except TimeoutError:
         raise Problem(
-            "request-timeout", f"no byte of the body arrived for {idle_seconds:g} seconds", headers={"Connection": "close"}
+            "request-timeout",
+            f"no byte of the body arrived for {idle_seconds:g} seconds",
+            headers={"Connection": "close"},
         ) from None
 
 
@@ -88,7 +92,9 @@ def arrays_from(scheme: Scheme[Any, Any], kind: str, body: bytes) -> dict[str, N
     required = [array.name for array in scheme.inputs if array.required] or [scheme.inputs[0].name]
     missing = [name for name in required if name not in arrays]
     if missing:
-        raise _invalid(f"/{_place(missing[0])}", "missing", f"{missing[0]} is missing; {_wanted(scheme)} is needed")
+        raise _invalid(
+            f"/{_place(missing[0])}", "missing", f"{missing[0]} is missing; {_wanted(scheme)} is needed"
+        )
     return arrays
 
 
@@ -99,7 +105,9 @@ def _from_binary(scheme: Scheme[Any, Any], body: bytes) -> dict[str, NDArray[Any
     known = [array.name for array in scheme.inputs]
     for name in found:
         if name not in known:
-            raise _unknown_key(f"/{name}", name, known, f"{echo(name)} is not a tensor of {scheme.family}/{scheme.name}")
+            raise _unknown_key(
+                f"/{name}", name, known, f"{echo(name)} is not a tensor of {scheme.family}/{scheme.name}"
+            )
     return found
 
 

@@ -11,8 +11,8 @@ import orjson
 
 RawHeaders = list[tuple[bytes, bytes]]
 
-FRESH = b"public, max-age=3600"
-IMMUTABLE = b"public, max-age=31536000, immutable"
+FRESH = "public, max-age=3600"
+IMMUTABLE = "public, max-age=31536000, immutable"
 # Changes whenever the bytes of any answer would, for reasons outside schemes and formats.
 ALGORITHM_REVISION = "1"
 
@@ -50,7 +50,9 @@ def none_match(header: str | None, tag: str) -> Literal["modified", "unmodified"
     return "modified"
 
 
-def byte_range(header: str | None, if_range: str | None, tag: str, size: int) -> tuple[int, int] | Literal["whole", "outside"]:
+def byte_range(
+    header: str | None, if_range: str | None, tag: str, size: int
+) -> tuple[int, int] | Literal["whole", "outside"]:
     """The half-open window that a Range header asks for; `whole` where it is to be ignored (RFC 9110, 14.2)."""
     if header is None or (if_range is not None and if_range.strip() != tag):
         return "whole"

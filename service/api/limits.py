@@ -68,5 +68,11 @@ def refuse_large(tensors: Tensors, written: int, limit: int, advice: str) -> Non
 
 def too_large(requested: int, limit: int, advice: str) -> Problem:
     detail = f"the answer would take {requested} bytes; the limit is {limit}: {advice}"
-    fault = {"parameter": "query", "code": "too_large", "detail": detail, "requested": requested, "limit": limit}
+    fault = {
+        "parameter": "query",
+        "code": "too_large",
+        "detail": detail,
+        "requested": requested,
+        "limit": limit,
+    }
     return Problem("result-too-large", detail, [fault])

@@ -5,7 +5,7 @@ repeats at most 64 characters of what was sent, lists at most 20 faults and stay
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -34,47 +34,110 @@ class ProblemType:
 PROBLEMS: Mapping[str, ProblemType] = {
     entry.slug: entry
     for entry in (
-        ProblemType("bad-request", 400, "The request cannot be parsed",
-                    "The bytes are no valid query, JSON, npy or safetensors. The detail says what was seen."),
-        ProblemType("not-found", 404, "There is nothing at this address",
-                    "The path, the scheme in it or its extension is unknown. The nearest known names are given."),
-        ProblemType("method-not-allowed", 405, "This address does not take that method",
-                    "The Allow header lists the methods it takes."),
-        ProblemType("not-acceptable", 406, "This format cannot hold the answer",
-                    "For example bfloat16 in npy, or two tensors in one csv. The detail names the formats that can."),
-        ProblemType("request-timeout", 408, "The request did not arrive in time",
-                    "Header or body paused for longer than the server waits. Send it again."),
-        ProblemType("content-too-large", 413, "The body is larger than the server takes",
-                    "The limit is given in bytes. Split the data, or ask the operator to raise --body-bytes."),
-        ProblemType("uri-too-long", 414, "The address is longer than the server reads",
-                    "Long lists belong in the body of a POST."),
-        ProblemType("unsupported-media-type", 415, "The body is of a type that is not read here",
-                    "JSON is application/json; npy and safetensors are application/octet-stream. Bodies are not compressed."),
-        ProblemType("range-not-satisfiable", 416, "The range lies outside the answer",
-                    "Content-Range gives the size of the whole."),
-        ProblemType("invalid-parameters", 422, "The request was understood and is invalid",
-                    "A parameter or array is out of range, unknown, repeated, missing or contradicts another one; "
-                    "each is listed with what would do."),
-        ProblemType("result-too-large", 422, "The answer would be larger than the server's limit",
-                    "Requested size and limit are given in bytes, before anything was allocated."),
-        ProblemType("header-fields-too-large", 431, "The request's header is larger than the server reads",
-                    "Send fewer or shorter header fields."),
-        ProblemType("internal-error", 500, "The server made a mistake",
-                    "This is a bug. The log holds the details under the request id."),
-        ProblemType("overloaded", 503, "The server has no capacity at the moment",
-                    "It is overloaded, starting or draining. Retry after the seconds in Retry-After."),
+        ProblemType(
+            "bad-request",
+            400,
+            "The request cannot be parsed",
+            "The bytes are no valid query, JSON, npy or safetensors. The detail says what was seen.",
+        ),
+        ProblemType(
+            "not-found",
+            404,
+            "There is nothing at this address",
+            "The path, the scheme in it or its extension is unknown. The nearest known names are given.",
+        ),
+        ProblemType(
+            "method-not-allowed",
+            405,
+            "This address does not take that method",
+            "The Allow header lists the methods it takes.",
+        ),
+        ProblemType(
+            "not-acceptable",
+            406,
+            "This format cannot hold the answer",
+            "For example bfloat16 in npy, or two tensors in one csv. The detail names the formats that can.",
+        ),
+        ProblemType(
+            "request-timeout",
+            408,
+            "The request did not arrive in time",
+            "Header or body paused for longer than the server waits. Send it again.",
+        ),
+        ProblemType(
+            "content-too-large",
+            413,
+            "The body is larger than the server takes",
+            "The limit is given in bytes. Split the data, or ask the operator to raise --body-bytes.",
+        ),
+        ProblemType(
+            "uri-too-long",
+            414,
+            "The address is longer than the server reads",
+            "Long lists belong in the body of a POST.",
+        ),
+        ProblemType(
+            "unsupported-media-type",
+            415,
+            "The body is of a type that is not read here",
+            "JSON is application/json; npy and safetensors are application/octet-stream. Bodies are not compressed.",
+        ),
+        ProblemType(
+            "range-not-satisfiable",
+            416,
+            "The range lies outside the answer",
+            "Content-Range gives the size of the whole.",
+        ),
+        ProblemType(
+            "invalid-parameters",
+            422,
+            "The request was understood and is invalid",
+            "A parameter or array is out of range, unknown, repeated, missing or contradicts another one; "
+            "each is listed with what would do.",
+        ),
+        ProblemType(
+            "result-too-large",
+            422,
+            "The answer would be larger than the server's limit",
+            "Requested size and limit are given in bytes, before anything was allocated.",
+        ),
+        ProblemType(
+            "header-fields-too-large",
+            431,
+            "The request's header is larger than the server reads",
+            "Send fewer or shorter header fields.",
+        ),
+        ProblemType(
+            "internal-error",
+            500,
+            "The server made a mistake",
+            "This is a bug. The log holds the details under the request id.",
+        ),
+        ProblemType(
+            "overloaded",
+            503,
+            "The server has no capacity at the moment",
+            "It is overloaded, starting or draining. Retry after the seconds in Retry-After.",
+        ),
     )
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Problem(Exception):
     """A refusal on its way to the caller."""
 
-    slug: str
-    detail: str
-    errors: Sequence[Mapping[str, Any]] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
+    def __init__(
+        self,
+        slug: str,
+        detail: str,
+        errors: Sequence[Mapping[str, Any]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.slug = slug
+        self.detail = detail
+        self.errors = errors
+        self.headers = headers or {}
 
     @property
     def status(self) -> int:
@@ -106,7 +169,11 @@ def problem_from(error: Exception) -> Problem | None:
     if isinstance(error, Refusal):
         return _from_refusal(error)
     if isinstance(error, CannotHold):
-        return Problem("not-acceptable", error.detail, [{"parameter": "extension", "code": error.code, "detail": error.detail}])
+        return Problem(
+            "not-acceptable",
+            error.detail,
+            [{"parameter": "extension", "code": error.code, "detail": error.detail}],
+        )
     if isinstance(error, Unreadable):
         place = {"pointer": error.pointer} if error.pointer is not None else {"parameter": "body"}
         slug = "invalid-parameters" if error.pointer is not None else "bad-request"
@@ -140,7 +207,11 @@ def _fault(entry: Any, model: type[BaseModel]) -> dict[str, Any]:
     if kind == "literal_error":
         choices = [part.strip(" '") for part in context["expected"].replace(" or ", ", ").split(", ")]
         return unknown_name(name, str(entry["input"]), choices, what=given, place="parameter", code="choice")
-    fault = {"parameter": name, "code": _code(kind), "detail": f"{given}; {_would_do(kind, context, entry['msg'], model, name)}"}
+    fault = {
+        "parameter": name,
+        "code": _code(kind),
+        "detail": f"{given}; {_would_do(kind, context, entry['msg'], model, name)}",
+    }
     limit = next((context[key] for key in ("ge", "gt", "le", "lt", "limit") if key in context), None)
     return fault | ({} if limit is None else {"limit": limit})
 
@@ -160,7 +231,9 @@ def _bounds(model: type[BaseModel], name: str) -> str:
     """The whole range of a field in words: `at least 1 and at most 65536`."""
     words = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
     found = [
-        f"{word} {getattr(constraint, key):g}" if isinstance(getattr(constraint, key), float) else f"{word} {getattr(constraint, key)}"
+        f"{word} {getattr(constraint, key):g}"
+        if isinstance(getattr(constraint, key), float)
+        else f"{word} {getattr(constraint, key)}"
         for key, word in words.items()
         for constraint in model.model_fields[name].metadata
         if getattr(constraint, key, None) is not None
@@ -169,7 +242,13 @@ def _bounds(model: type[BaseModel], name: str) -> str:
 
 
 def unknown_name(
-    parameter: str, given: str, known: Iterable[str], *, what: str, place: str = "parameter", code: str = "unknown"
+    parameter: str,
+    given: str,
+    known: Iterable[str],
+    *,
+    what: str,
+    place: str = "parameter",
+    code: str = "unknown",
 ) -> dict[str, Any]:
     """A fault for a name that is not known, with the nearest known one."""
     names = list(known)

@@ -41,7 +41,11 @@ def read_pairs(raw: bytes) -> dict[str, str]:
         pairs[name] = value
     if repeated:
         faults = [
-            {"parameter": echo(name), "code": "repeated", "detail": f"{echo(name)} is given more than once; give it once"}
+            {
+                "parameter": echo(name),
+                "code": "repeated",
+                "detail": f"{echo(name)} is given more than once; give it once",
+            }
             for name in dict.fromkeys(repeated)
         ]
         raise Problem("invalid-parameters", str(faults[0]["detail"]), faults)
@@ -67,13 +71,20 @@ def read_asked(scheme: Scheme[Any, Any], raw: bytes, assumed: Mapping[str, str] 
         params = scheme.params.model_validate({**(assumed or {}), **pairs})
     except ValidationError as error:
         raise from_validation(error, scheme.params) from None
-    return Asked(params, _pinned(scheme, reply.get("revision")), reply.get("tensor"), _nonfinite(reply.get("nonfinite")))
+    return Asked(
+        params,
+        _pinned(scheme, reply.get("revision")),
+        reply.get("tensor"),
+        _nonfinite(reply.get("nonfinite")),
+    )
 
 
 def _refuse_unknown(scheme: Scheme[Any, Any], pairs: Mapping[str, str]) -> None:
     known = [*scheme.params.model_fields, *REPLY_PARAMETERS]
     faults = [
-        unknown_name(echo(name), name, known, what=f"{echo(name)} is not a parameter of {scheme.family}/{scheme.name}")
+        unknown_name(
+            echo(name), name, known, what=f"{echo(name)} is not a parameter of {scheme.family}/{scheme.name}"
+        )
         for name in pairs
         if name not in known
     ]
@@ -102,7 +113,9 @@ def _nonfinite(given: str | None) -> Nonfinite:
         return "refuse"
     if given == "string":
         return "string"
-    fault = unknown_name("nonfinite", str(given), ("refuse", "string"), what=f"nonfinite is {echo(given)}", code="choice")
+    fault = unknown_name(
+        "nonfinite", str(given), ("refuse", "string"), what=f"nonfinite is {echo(given)}", code="choice"
+    )
     raise Problem("invalid-parameters", fault["detail"], [fault])
 
 

@@ -93,7 +93,9 @@ def as_positions(array: NDArray[np.generic], parameter: str = "/positions") -> N
     if array.size == 0:
         raise Refusal(parameter, "empty", "positions is empty; at least one position is needed")
     if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
-        raise Refusal(parameter, "type", f"positions are {array.dtype.name}; integers or real numbers are needed")
+        raise Refusal(
+            parameter, "type", f"positions are {array.dtype.name}; integers or real numbers are needed"
+        )
     # Integers are compared before they become float64: 2^53 + 1 would round to 2^53 and pass.
     exact = array if array.dtype.kind in "iu" else array.astype(np.float64)
     inside = (exact >= -LARGEST_EXACT_INTEGER) & (exact <= LARGEST_EXACT_INTEGER)
@@ -117,7 +119,11 @@ def _explicit(array: NDArray[np.generic]) -> Where:
 
 def _refuse_beside_positions(params: Positioned, *, given_twice: bool) -> None:
     if given_twice:
-        raise Refusal("positions", "repeated", "positions are given in the address and in the body; give them once")
+        raise Refusal(
+            "positions", "repeated", "positions are given in the address and in the body; give them once"
+        )
     for name in ("length", "offset"):
         if getattr(params, name):
-            raise Refusal(name, "conflict", f"{name} and positions exclude each other; positions say everything")
+            raise Refusal(
+                name, "conflict", f"{name} and positions exclude each other; positions say everything"
+            )

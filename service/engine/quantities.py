@@ -25,7 +25,9 @@ def _integer(value: object) -> object:
     if not isinstance(value, str):
         return value
     if not _INTEGER.fullmatch(value):
-        raise PydanticCustomError("integer", "an integer is needed: digits with an optional minus, such as 128")
+        raise PydanticCustomError(
+            "integer", "an integer is needed: digits with an optional minus, such as 128"
+        )
     return int(value)
 
 
@@ -58,7 +60,9 @@ def _listed(read: Callable[[object], object], what: str) -> Callable[[object], o
                 {"limit": LONGEST_LIST},
             )
         if "" in parts:
-            raise PydanticCustomError("list", "a comma-separated list of {what} is needed, such as 0,5,7", {"what": what})
+            raise PydanticCustomError(
+                "list", "a comma-separated list of {what} is needed, such as 0,5,7", {"what": what}
+            )
         return tuple(read(part) for part in parts)
 
     return entries
@@ -73,19 +77,25 @@ Length = Annotated[
 Dim = Annotated[Integer, Field(ge=1, le=65_536, description="Width of the encoding: channels per position.")]
 HeadDim = Annotated[Integer, Field(ge=2, le=65_536, description="Width of an attention head (even).")]
 RotaryDim = Annotated[
-    Integer, Field(ge=2, le=65_536, description="How many of the first channels of a head are rotated (even; all).")
+    Integer,
+    Field(ge=2, le=65_536, description="How many of the first channels of a head are rotated (even; all)."),
 ]
 PartialRotaryFactor = Annotated[
     Real,
-    Field(gt=0, le=1, description="The rotated share of a head: `rotary_dim` = int(dim * factor), truncated."),
+    Field(
+        gt=0, le=1, description="The rotated share of a head: `rotary_dim` = int(dim * factor), truncated."
+    ),
 ]
 Base = Annotated[
-    Real, Field(gt=0, le=1e300, description="Base of the geometric series of frequencies (theta, max period).")
+    Real,
+    Field(gt=0, le=1e300, description="Base of the geometric series of frequencies (theta, max period)."),
 ]
 Offset = Annotated[
     Integer,
     Field(
-        ge=-LARGEST_EXACT_INTEGER, le=LARGEST_EXACT_INTEGER, description="Position of the first row (may be negative)."
+        ge=-LARGEST_EXACT_INTEGER,
+        le=LARGEST_EXACT_INTEGER,
+        description="Position of the first row (may be negative).",
     ),
 ]
 Positions = Annotated[
@@ -97,12 +107,18 @@ Positions = Annotated[
         description="The positions themselves, comma-separated: integers or real numbers, negative too.",
     ),
 ]
-Heads = Annotated[Integer, Field(ge=1, le=65_536, description="Number of attention heads (any, not only powers of two).")]
+Heads = Annotated[
+    Integer, Field(ge=1, le=65_536, description="Number of attention heads (any, not only powers of two).")
+]
 Queries = Annotated[
-    Integer, Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Number of query positions; `length` gives both.")
+    Integer,
+    Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Number of query positions; `length` gives both."),
 ]
 Keys = Annotated[
-    Integer, Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Number of key positions (default: as many as queries).")
+    Integer,
+    Field(
+        ge=1, le=LARGEST_EXACT_INTEGER, description="Number of key positions (default: as many as queries)."
+    ),
 ]
 
 DType = Annotated[
@@ -125,7 +141,9 @@ OddWidth = Annotated[
 ]
 Pairing = Annotated[
     Literal["half", "interleaved"],
-    Field(description="Which channels turn together: `half` k with k + width/2; `interleaved` 2k with 2k + 1."),
+    Field(
+        description="Which channels turn together: `half` k with k + width/2; `interleaved` 2k with 2k + 1."
+    ),
 ]
 Columns = Annotated[
     Literal["full", "half"],
@@ -143,5 +161,7 @@ Arithmetic = Annotated[
 ]
 BatchAxis = Annotated[
     Literal["none", "first", "second"],
-    Field(description="`none` (length, dim); `first` (1, length, dim); `second` (length, 1, dim): the same numbers."),
+    Field(
+        description="`none` (length, dim); `first` (1, length, dim); `second` (length, 1, dim): the same numbers."
+    ),
 ]

@@ -10,17 +10,10 @@ from numpy.typing import NDArray
 from service.engine.errors import Refusal
 from service.engine.positions import Values
 from service.engine.quantities import Arithmetic, Base, Pairing, PartialRotaryFactor, RotaryDim
+from service.engine.reals import geometric
 from service.engine.scheme import Array, Params
-from service.engine.waves import (
-    Reals,
-    Waves,
-    float32_frequencies,
-    geometric,
-    ggml_angles,
-    products,
-    values,
-    write_float32,
-)
+from service.engine.single import float32_frequencies, ggml_angles, write_float32
+from service.engine.waves import Waves, products, values
 
 
 class Rotary(Params):
@@ -98,7 +91,9 @@ def arithmetic_note(params: Rotary) -> list[str]:
     """What deserves saying about an arithmetic that is not exact, or a base that is degenerate."""
     notes = []
     if params.arithmetic == "float32":
-        notes.append("arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does")
+        notes.append(
+            "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"
+        )
     if params.arithmetic == "ggml":
         notes.append("arithmetic=ggml multiplies the angle from pair to pair in float32, as llama.cpp does")
     if params.base == 1:
@@ -117,8 +112,7 @@ class _Exact:
         products(_as_float64(at), self.waves.frequencies, out)
 
     def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
-        reals: Reals = self.waves.frequencies
-        return values(reals, dtype)
+        return values(self.waves.frequencies, dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from pydantic import Field
 from service.engine.errors import Refusal
 from service.engine.positions import Where
 from service.engine.quantities import Base, Integer, Layout, OddWidth, Real
+from service.engine.reals import Reals, geometric
 from service.engine.scheme import Array, Params
-from service.engine.waves import Reals, Waves, geometric
+from service.engine.waves import Waves
 
 
 class SinusoidalTable(Params):
@@ -21,7 +22,12 @@ class SinusoidalTable(Params):
     layout: Layout = "interleaved"
     odd_width: OddWidth = "extra-sine"
     frequency_shift: Annotated[
-        Real, Field(ge=0, le=32_768, description="w_k = base^(-k / (dim/2 - frequency_shift)): 0 as published, 1 as fairseq.")
+        Real,
+        Field(
+            ge=0,
+            le=32_768,
+            description="w_k = base^(-k / (dim/2 - frequency_shift)): 0 as published, 1 as fairseq.",
+        ),
     ] = 0.0
     padding_idx: Annotated[
         Integer | None,
@@ -61,7 +67,9 @@ def spread(params: SinusoidalTable, dim: int) -> Fraction:
         raise Refusal("dim", "odd", f"dim is {dim}; odd_width=refuse takes even widths, such as {dim + 1}")
     half = Fraction(dim, 2) if params.odd_width == "extra-sine" else Fraction(dim // 2)
     if half < Fraction(1, 2):
-        raise Refusal("dim", "out_of_range", "dim is 1; odd_width=zero-column leaves it no channel: 2 or more would do")
+        raise Refusal(
+            "dim", "out_of_range", "dim is 1; odd_width=zero-column leaves it no channel: 2 or more would do"
+        )
     if params.frequency_shift and half <= Fraction(params.frequency_shift):
         raise Refusal(
             "frequency_shift",

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, Real
+from service.engine.reals import Reals, geometric
 from service.engine.scheme import Array, Params
-from service.engine.waves import Reals, geometric, products
+from service.engine.waves import products
 
 BiasForm = Annotated[
     Literal["relative", "symmetric", "key-only"],
@@ -53,7 +54,9 @@ def slopes(heads: int, alibi_bias_max: float) -> Reals:
     return geometric(2.0, exponents)
 
 
-def write_bias(factors: Reals, form: str, offset: int, queries: int, keys: int, start: int, out: Array) -> None:
+def write_bias(
+    factors: Reals, form: str, offset: int, queries: int, keys: int, start: int, out: Array
+) -> None:
     """Rows `start`, `start + 1`, ... of the (head, query, key) bias, in C order, into `out` (rows, keys).
 
     The bias depends on the distance alone, so a block of queries of one head is a window that slides along the biases
@@ -80,7 +83,9 @@ def _distances(form: str, first_query: int, queries: int, keys: int) -> NDArray[
     return distances if form == "relative" else -np.abs(distances)
 
 
-def refuse_overflow(heads: int, alibi_bias_max: float, form: str, offset: int, queries: int, keys: int, dtype: str) -> None:
+def refuse_overflow(
+    heads: int, alibi_bias_max: float, form: str, offset: int, queries: int, keys: int, dtype: str
+) -> None:
     """A bias that the number format cannot hold is refused rather than answered as an infinity."""
     if form == "key-only":
         distance = keys - 1

@@ -86,7 +86,9 @@ class TableCache:
         base = call.sequence.start
         first, last = (base + start) // height, (base + stop - 1) // height
         parts = [
-            self._part(call, tensor, chunk, max(base + start, chunk * height), min(base + stop, (chunk + 1) * height))
+            self._part(
+                call, tensor, chunk, max(base + start, chunk * height), min(base + stop, (chunk + 1) * height)
+            )
             for chunk in range(first, last + 1)
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -12,12 +12,14 @@ from pydantic import Field
 from service.engine.errors import Refusal
 from service.engine.positions import Values, as_positions, batch_axes, consecutive
 from service.engine.quantities import DType, Offset, Positions
-from service.engine.rounding import nearest, numpy_dtype
+from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import ITEMSIZE, Array, Input, Inputs, Params
 
 SameDType = Annotated[
     DType | None,
-    Field(description="Number format of the arithmetic and the answer: the body's own unless given (JSON: float32)."),
+    Field(
+        description="Number format of the arithmetic and the answer: the body's own unless given (JSON: float32)."
+    ),
 ]
 VECTOR_POSITIONS = Input(
     "positions",
@@ -65,7 +67,7 @@ def answer_dtype(dtype: str | None, array: Array) -> str:
 def block(array: Array, start: int, stop: int, dtype: str) -> Array:
     """Rows `start` to `stop` of an array (…, channels) in a number format, every value rounded at most once."""
     part = array.reshape(-1, array.shape[-1])[start:stop]
-    wanted = numpy_dtype(dtype)
+    wanted = DTYPES[dtype]
     return part if part.dtype == wanted else nearest(part.astype(np.float64), wanted)
 
 
@@ -75,7 +77,9 @@ def refuse_odd_shapes(name: str, array: Array, least: int, meaning: str) -> None
     if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
         raise Refusal(pointer, "type", f"{name} holds {array.dtype.name}; numbers are needed")
     if array.ndim < least or 0 in array.shape:
-        raise Refusal(pointer, "shape", f"{name} has the shape {array.shape}; {meaning} is needed, with no empty axis")
+        raise Refusal(
+            pointer, "shape", f"{name} has the shape {array.shape}; {meaning} is needed, with no empty axis"
+        )
 
 
 def positions_of(params: Placed, inputs: Inputs, rows: Mapping[str, Rows]) -> tuple[Values, int]:
@@ -90,12 +94,16 @@ def positions_of(params: Placed, inputs: Inputs, rows: Mapping[str, Rows]) -> tu
                 f"{name} has {rows[name].length} positions and {first} has {length}; send them apart, each with its offset",
             )
     if "positions" in inputs and params.positions is not None:
-        raise Refusal("positions", "repeated", "positions are given in the address and in the body; give them once")
+        raise Refusal(
+            "positions", "repeated", "positions are given in the address and in the body; give them once"
+        )
     given = inputs["positions"] if "positions" in inputs else params.positions
     if given is None:
         return consecutive(params.offset, length).values, 0
     if params.offset:
-        raise Refusal("offset", "conflict", "offset and positions exclude each other; positions say everything")
+        raise Refusal(
+            "offset", "conflict", "offset and positions exclude each other; positions say everything"
+        )
     return _explicit(np.asarray(given), rows, length)
 
 

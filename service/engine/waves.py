@@ -65,6 +65,7 @@ class Waves:
     """
 
     def __init__(self, frequencies: Reals) -> None:
+        self.frequencies = frequencies
         self.count = len(frequencies)
         starts = range(0, self.count, PANEL_CHANNELS)
         self._panels = [Panel(frequencies[start : start + PANEL_CHANNELS]) for start in starts]
@@ -98,6 +99,7 @@ class Panel:
 
     def __init__(self, frequencies: Reals) -> None:
         self.angles = Angles(frequencies)
+        self.frequencies = frequencies
         self.count = len(frequencies)
         self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R
         self._offsets: Offsets | None = None

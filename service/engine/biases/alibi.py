@@ -4,10 +4,10 @@ import numpy as np
 
 from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Heads, Keys, Length, Queries
-from service.engine.rounding import numpy_dtype
+from service.engine.reals import Reals
+from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.slopes import BiasForm, QueryOffset, Slopes, refuse_overflow, slopes, write_bias
-from service.engine.waves import Reals
 
 
 class Alibi(Slopes):
@@ -27,7 +27,9 @@ def _sizes(params: Alibi) -> tuple[int, int, int]:
     if params.length is not None:
         for name in ("queries", "keys"):
             if getattr(params, name) is not None:
-                raise Refusal(name, "conflict", f"length means both queries and keys; give length, or {name}, not both")
+                raise Refusal(
+                    name, "conflict", f"length means both queries and keys; give length, or {name}, not both"
+                )
     queries = params.length or params.queries
     if queries is None:
         raise Refusal("length", "missing", "length is missing: give length=, or queries= and keys=")
@@ -57,7 +59,7 @@ def _prepare(params: Alibi, _inputs: Inputs) -> Reals:
 def _rows(params: Alibi, _inputs: Inputs, state: Reals, _tensor: str, start: int, stop: int) -> Array:
     queries, keys, offset = _sizes(params)
     rows = 1 if params.form == "key-only" else queries
-    out = np.empty((stop - start, keys), numpy_dtype(params.dtype))
+    out = np.empty((stop - start, keys), DTYPES[params.dtype])
     write_bias(state, params.form, offset, rows, keys, start, out)
     return out
 

@@ -1,10 +1,11 @@
 """The slopes of ALiBi alone: one number a head (Press et al., 2022)."""
 
 from service.engine.quantities import DType, Heads
-from service.engine.rounding import numpy_dtype
+from service.engine.reals import Reals
+from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.slopes import Slopes, slopes
-from service.engine.waves import Reals, values
+from service.engine.waves import values
 
 
 class AlibiSlopes(Slopes):
@@ -23,7 +24,7 @@ def _prepare(params: AlibiSlopes, _inputs: Inputs) -> Reals:
 
 
 def _rows(params: AlibiSlopes, _inputs: Inputs, state: Reals, _tensor: str, _start: int, _stop: int) -> Array:
-    return values(state, numpy_dtype(params.dtype))[None, :]
+    return values(state, DTYPES[params.dtype])[None, :]
 
 
 DESCRIPTION = """\

@@ -8,12 +8,14 @@ from pydantic import Field
 from service.engine.positions import POSITIONS_INPUT, Positioned, sequence, where
 from service.engine.quantities import Columns, DType, HeadDim
 from service.engine.rotary import Angles, Rotary, arithmetic_note, rotary_angles, rotary_width, write_columns
-from service.engine.rounding import numpy_dtype
+from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 
 Output = Annotated[
     Literal["cos-sin", "angles", "frequencies"],
-    Field(description="`cos-sin`: both tables; `angles`: position * frequency; `frequencies`: one a pair (inv_freq)."),
+    Field(
+        description="`cos-sin`: both tables; `angles`: position * frequency; `frequencies`: one a pair (inv_freq)."
+    ),
 ]
 
 
@@ -43,7 +45,7 @@ def _prepare(params: Rope, _inputs: Inputs) -> Angles:
 
 
 def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, stop: int) -> Array:
-    dtype = numpy_dtype(params.dtype)
+    dtype = DTYPES[params.dtype]
     if tensor == "frequencies":
         return state.frequencies(dtype)[None, :]
     at = where(params, inputs).part(start, stop)
@@ -87,15 +89,27 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Four positions of an eight-channel head", {"length": "4", "dim": "8"}),
-        Example("Llama 3.1, as its PyTorch code computes it", {"length": "4", "dim": "128", "base": "500000", "arithmetic": "float32"}),
+        Example(
+            "Llama 3.1, as its PyTorch code computes it",
+            {"length": "4", "dim": "128", "base": "500000", "arithmetic": "float32"},
+        ),
         Example("Inverse frequencies only", {"dim": "64", "output": "frequencies"}),
-        Example("Positions of a batch, in the body", {"dim": "8", "columns": "half"}, {"positions": [[0, 1, 2], [7, 8, 9]]}),
+        Example(
+            "Positions of a batch, in the body",
+            {"dim": "8", "columns": "half"},
+            {"positions": [[0, 1, 2], [7, 8, 9]]},
+        ),
     ),
     used_by=(
-        Usage("Llama, Mistral, Qwen, Gemma, GPT-NeoX and most models in Hugging Face form", {"pairing": "half"}),
+        Usage(
+            "Llama, Mistral, Qwen, Gemma, GPT-NeoX and most models in Hugging Face form", {"pairing": "half"}
+        ),
         Usage("GPT-J, CodeGen, Cohere, GLM; Meta's own Llama code; torchtune", {"pairing": "interleaved"}),
         Usage("Phi-2 (32 of 80 channels)", {"dim": "80", "partial_rotary_factor": "0.4"}),
         Usage("ONNX RotaryEmbedding caches", {"columns": "half"}),
     ),
-    properties={"learned parameters": "none", "extrapolates": "defined at any position; models need scaling beyond training"},
+    properties={
+        "learned parameters": "none",
+        "extrapolates": "defined at any position; models need scaling beyond training",
+    },
 )

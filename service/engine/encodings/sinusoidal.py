@@ -8,7 +8,7 @@ from pydantic import Field
 from service.engine.errors import Refusal
 from service.engine.positions import POSITIONS_INPUT, Positioned, Where, sequence, where
 from service.engine.quantities import BatchAxis, Dim, DType
-from service.engine.rounding import numpy_dtype
+from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, channels, frequencies, spread, write_table
 from service.engine.waves import Waves, products, values
@@ -43,7 +43,9 @@ def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], t
     if batch_axis == "none":
         return places.axes, places.shape
     if len(places.shape) > 1:
-        raise Refusal("batch_axis", "conflict", "the positions bring their own axes: leave batch_axis at none")
+        raise Refusal(
+            "batch_axis", "conflict", "the positions bring their own axes: leave batch_axis at none"
+        )
     if batch_axis == "first":
         return ("batch", *places.axes), (1, *places.shape)
     return (*places.axes, "batch"), (*places.shape, 1)
@@ -54,7 +56,7 @@ def _prepare(params: Sinusoidal, _inputs: Inputs) -> Waves:
 
 
 def _rows(params: Sinusoidal, inputs: Inputs, state: Waves, tensor: str, start: int, stop: int) -> Array:
-    dtype = numpy_dtype(params.dtype)
+    dtype = DTYPES[params.dtype]
     if tensor == "frequencies":
         return values(state.frequencies, dtype)[None, :]
     places = where(params, inputs)
@@ -113,5 +115,8 @@ SCHEME: Scheme[Sinusoidal, Waves] = Scheme(
         ),
         Usage("MusicGen", {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"}),
     ),
-    properties={"learned parameters": "none", "extrapolates": "defined at any position; models rarely generalise"},
+    properties={
+        "learned parameters": "none",
+        "extrapolates": "defined at any position; models rarely generalise",
+    },
 )

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from service.engine.errors import Refusal
-from service.engine.rounding import numpy_dtype
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage
+from service.engine.reals import Reals
+from service.engine.rounding import DTYPES
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.slopes import BiasForm, QueryOffset, Slopes, refuse_overflow, slopes, write_bias
 from service.engine.vectors import SameDType, answer_dtype, block, refuse_odd_shapes, vector_axes
-from service.engine.waves import Reals
 
 
 class ApplyAlibi(Slopes):
@@ -40,7 +39,7 @@ def _prepare(params: ApplyAlibi, inputs: Inputs) -> Reals:
 def _rows(params: ApplyAlibi, inputs: Inputs, state: Reals, tensor: str, start: int, stop: int) -> Array:
     x = inputs[tensor]
     dtype = answer_dtype(params.dtype, x)
-    bias = np.empty((stop - start, x.shape[-1]), numpy_dtype(dtype))
+    bias = np.empty((stop - start, x.shape[-1]), DTYPES[dtype])
     _write_bias(params, inputs, state, start, bias)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(block(x, start, stop, dtype) + bias)
@@ -88,7 +87,9 @@ SCHEME: Scheme[ApplyAlibi, Reals] = Scheme(
     facts=_facts,
     inputs=(Input("x", "Attention scores: (…, heads, queries, keys)."),),
     examples=(
-        Example("Two heads, one decoding step over three keys", {}, {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}}),
+        Example(
+            "Two heads, one decoding step over three keys", {}, {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}}
+        ),
     ),
     used_by=(Usage("MPT, x-transformers, MLX (symmetric)", {"form": "symmetric"}),),
     properties={"learned parameters": "none"},

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.rotary import Rotary, arithmetic_note, rotary_angles, rotary_width
-from service.engine.rounding import numpy_dtype
+from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.vectors import (
     VECTOR_POSITIONS,
@@ -80,7 +80,9 @@ def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:
     _check(params, inputs)
     arrays = _arrays(inputs)
     positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
-    inner = ("head", "position", "channel") if params.axes == "heads-length" else ("position", "head", "channel")
+    inner = (
+        ("head", "position", "channel") if params.axes == "heads-length" else ("position", "head", "channel")
+    )
     return {
         name: Tensor(
             vector_axes(array.ndim, inner if array.ndim > 2 else ("position", "channel")),
@@ -100,7 +102,7 @@ def _prepare(params: ApplyRope, inputs: Inputs) -> Turn:
     angles = rotary_angles(params, width)
     tables = {}
     for dtype in {answer_dtype(params.dtype, array) for array in arrays.values()}:
-        cos = np.empty((len(at), width // 2), numpy_dtype(dtype))
+        cos = np.empty((len(at), width // 2), DTYPES[dtype])
         sin = np.empty_like(cos)
         angles.write(at, cos, sin)
         tables[dtype] = (cos, -sin if params.direction == "inverse" else sin)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.positions import Where
-from service.engine.rounding import nearest, numpy_dtype
+from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, frequencies, spread, write_table
 from service.engine.vectors import (
@@ -29,11 +29,15 @@ class ApplySinusoidal(SinusoidalTable, Placed):
 
     embedding_scale: Annotated[
         Literal["none", "sqrt-dim"],
-        Field(description="What the embeddings are multiplied by first: `none`, or `sqrt-dim` as in the paper."),
+        Field(
+            description="What the embeddings are multiplied by first: `none`, or `sqrt-dim` as in the paper."
+        ),
     ] = "none"
     axes: Annotated[
         Literal["batch-length", "length-batch"],
-        Field(description="Order of the axes before the channels: (…, length, dim), or (length, batch, dim)."),
+        Field(
+            description="Order of the axes before the channels: (…, length, dim), or (length, batch, dim)."
+        ),
     ] = "batch-length"
 
 
@@ -57,7 +61,9 @@ def _check(params: ApplySinusoidal, inputs: Inputs) -> int:
     x = inputs["x"]
     refuse_odd_shapes("x", x, 1, "(…, length, dim) or (dim)")
     if params.axes == "length-batch" and x.ndim != 3:
-        raise Refusal("axes", "conflict", f"axes=length-batch means (length, batch, dim); x has the shape {x.shape}")
+        raise Refusal(
+            "axes", "conflict", f"axes=length-batch means (length, batch, dim); x has the shape {x.shape}"
+        )
     spread(params, x.shape[-1])
     return x.shape[-1]
 
@@ -75,7 +81,7 @@ def _tensors(params: ApplySinusoidal, inputs: Inputs) -> Tensors:
 def _prepare(params: ApplySinusoidal, inputs: Inputs) -> Table:
     dim = _check(params, inputs)
     at, batches = positions_of(params, inputs, {"x": _rows_of(params, inputs["x"].shape)})
-    encoding = np.empty((len(at), dim), numpy_dtype(answer_dtype(params.dtype, inputs["x"])))
+    encoding = np.empty((len(at), dim), DTYPES[answer_dtype(params.dtype, inputs["x"])])
     write_table(params, dim, Waves(frequencies(params, dim)), Where((len(at),), at), 0, len(at), encoding)
     return Table(encoding, batches)
 
@@ -87,7 +93,7 @@ def _rows(params: ApplySinusoidal, inputs: Inputs, state: Table, tensor: str, st
     at = _rows_of(params, x.shape, state.batches).table_rows(start, stop)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if params.embedding_scale == "sqrt-dim":
-            rows = rows * nearest(np.sqrt(np.array([float(x.shape[-1])])), numpy_dtype(dtype))
+            rows = rows * nearest(np.sqrt(np.array([float(x.shape[-1])])), DTYPES[dtype])
         return np.asarray(rows + state.encoding[at])
 
 

@@ -1,0 +1,30 @@
+"""Liveness and readiness: async, on no pool, so that no amount of work delays them."""
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from service.api.caching import encoded
+from service.api.problems import Problem
+from service.api.replies import Bytes
+
+HEADERS = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+
+
+def install(app: FastAPI) -> None:
+    """`/health/live` says that the process answers; `/health/ready` that it wants requests."""
+
+    async def live(_request: Request) -> ASGIApp:
+        return _status(b'{"status":"live"}')
+
+    async def ready(_request: Request) -> ASGIApp:
+        if app.state.draining:
+            raise Problem("overloaded", "the server is draining: it takes no new work", headers={"Retry-After": "1"})
+        return _status(b'{"status":"ready"}')
+
+    app.router.add_route("/health/live", live, methods=["GET"])
+    app.router.add_route("/health/ready", ready, methods=["GET"])
+
+
+def _status(body: bytes) -> ASGIApp:
+    return Bytes(200, encoded([*HEADERS, ("Content-Length", str(len(body)))]), body)

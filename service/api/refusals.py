@@ -1,0 +1,94 @@
+"""Exceptions become problem documents here, whichever layer raised them."""
+
+import logging
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.routing import Match
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.api.door import send_problem
+from service.api.problems import Problem, echo, nearest_names, problem_from
+from service.engine.errors import EngineError
+from service.formats.errors import FormatError
+
+log = logging.getLogger("posenc")
+
+
+class Refused:
+    """An answer that is a problem document."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await send_problem(self.problem, scope, send)
+
+
+def install(app: FastAPI) -> None:
+    """Give every exception that can reach the framework its problem document."""
+    for kind in (Problem, EngineError, FormatError):
+        app.add_exception_handler(kind, _domain)
+    app.add_exception_handler(HTTPException, _framework)
+    app.add_exception_handler(Exception, _bug)
+
+
+async def _domain(_request: Request, error: Exception) -> ASGIApp:
+    problem = problem_from(error)
+    assert problem is not None
+    return Refused(problem)
+
+
+async def _framework(request: Request, error: Exception) -> ASGIApp:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        return _wrong_method(request)
+    return Refused(_unknown_path(request))
+
+
+async def _bug(request: Request, error: Exception) -> ASGIApp:
+    log.error("request %s failed", request.scope.get("request_id", ""), exc_info=error)
+    return Refused(Problem("internal-error", "the server made a mistake; the log holds it under this request id"))
+
+
+def _wrong_method(request: Request) -> ASGIApp:
+    """405 with every verb of the path; OPTIONS is answered with the same list."""
+    allowed: set[str] = {"OPTIONS"}
+    for route in request.app.router.routes:
+        match, _ = route.matches({**request.scope, "method": "GET"})
+        if match != Match.NONE:
+            allowed |= route.methods or set()
+    names = ", ".join(sorted(allowed))
+    if request.method == "OPTIONS":
+        return _Allowed(names)
+    return Refused(
+        Problem("method-not-allowed", f"{echo(request.method)} is not possible here; {names} are", headers={"Allow": names})
+    )
+
+
+class _Allowed:
+    """204 with the verbs of a path."""
+
+    def __init__(self, names: str) -> None:
+        self.names = names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await send({"type": "http.response.start", "status": 204, "headers": [(b"allow", self.names.encode())]})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _unknown_path(request: Request) -> Problem:
+    """404 that names what is known, nearest first."""
+    known = sorted({_shown(route.path) for route in request.app.router.routes})
+    path = request.url.path
+    near = nearest_names(path, known)
+    family = [entry for entry in known if entry.startswith("/".join(path.split("/")[:3]) + "/")]
+    listed = list(dict.fromkeys([*near, *family]))[:12] or known[:12]
+    detail = f"there is nothing at {echo(path)}; known are {', '.join(listed)}"
+    fault = {"parameter": "path", "code": "unknown", "detail": detail}
+    return Problem("not-found", detail, [fault | ({"did_you_mean": near[0]} if near else {})])
+
+
+def _shown(path: str) -> str:
+    return path.replace(":path}", "}")

@@ -1,0 +1,59 @@
+"""The one place where everything is joined."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from service.api import catalogue, health, refusals, schemes
+from service.api.bodies import Limits
+from service.api.caching import ReplyCache
+from service.api.door import Door
+from service.api.limits import Budget
+from service.api.resources import Resources, work_pool
+from service.engine.tables import TableCache
+from service.settings import Settings
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The service as an ASGI application.
+
+    >>> app = create_app(Settings())
+    >>> app.state.draining
+    False
+    """
+    resources = make_resources(settings)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        resources.pool.shutdown(wait=False, cancel_futures=True)
+
+    app = FastAPI(
+        title="Posenc", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
+    )
+    app.state.draining = False
+    app.state.resources = resources
+    app.add_middleware(Door, resources=resources)
+    refusals.install(app)
+    health.install(app)
+    catalogue.install(app)
+    schemes.install(app, resources)
+    return app
+
+
+def make_resources(settings: Settings) -> Resources:
+    """What the handlers share, as large as the settings say."""
+    return Resources(
+        result_bytes=settings.result_bytes,
+        json_bytes=settings.json_bytes,
+        stream_bytes=settings.stream_bytes,
+        url_bytes=settings.url_bytes,
+        header_bytes=settings.header_bytes,
+        header_fields=settings.header_fields,
+        body=Limits(settings.body_bytes, settings.body_idle_seconds),
+        tables=TableCache(settings.table_cache_bytes),
+        replies=ReplyCache(settings.reply_cache_bytes),
+        budget=Budget(settings.memory_bytes),
+        pool=work_pool(settings.threads),
+    )
