@@ -26,7 +26,8 @@ def longest(document: Document, tensors: Tensors) -> int:  # noqa: ARG001 - a ta
     """An upper bound of the length: every value as long as its dtype can get, and every index."""
     (spec,) = tensors.values()
     indices = sum(len(str(length)) + 1 for length in _leading(spec))
-    return len(_titles(spec)) + count(spec) * (indices + width(spec) * (LONGEST[spec.dtype] + 1))
+    digits = 1 if spec.dtype == "bool" else LONGEST[spec.dtype]
+    return len(_titles(spec)) + count(spec) * (indices + width(spec) * (digits + 1))
 
 
 def write(answer: Answer) -> Iterator[Chunk]:
