@@ -40,10 +40,11 @@ def _pieces(answer: Answer) -> Iterator[bytes]:
     yield _titles(spec)
     labels = map(_label, product(*map(range, _leading(spec))))
     for rows in blocks(answer, name, 0, count(spec)):
-        lines = nested(rows.view(np.uint8) if spec.dtype == "bool" else rows, _WORDS)[2:-2].split(b"],[")
+        text = nested(rows.view(np.uint8) if spec.dtype == "bool" else rows, _WORDS)[2:-2]
         if _leading(spec):
-            lines = [next(labels) + line for line in lines]
-        yield b"\n".join(lines) + b"\n"
+            yield b"".join(next(labels) + line + b"\n" for line in text.split(b"],["))
+        else:
+            yield text.replace(b"],[", b"\n") + b"\n"
 
 
 def _titles(spec: TensorSpec) -> bytes:

@@ -8,6 +8,8 @@ Neither knows HTTP: `service.api.problems` gives each its status. Of the reader'
 characters are ever repeated.
 """
 
+import reprlib
+
 ECHOED = 64
 
 
@@ -19,7 +21,9 @@ def echo(text: object) -> str:
     >>> len(echo("x" * 5000))
     64
     """
-    shown = "".join(character if character.isprintable() else "?" for character in str(text)[: ECHOED + 1])
+    # reprlib, because the text of a list nested a thousand deep is a RecursionError.
+    whole = text if isinstance(text, str) else reprlib.repr(text)
+    shown = "".join(character if character.isprintable() else "?" for character in whole[: ECHOED + 1])
     return shown if len(shown) <= ECHOED else shown[: ECHOED - 1] + "…"
 
 

@@ -86,7 +86,8 @@ def _refuse_duplicates(body: bytes | bytearray) -> None:
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> None:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Unreadable("json_duplicate", f"the name {echo(twice)} comes twice in one object")
+    met: set[str] = set()
+    for name, _ in pairs:
+        if name in met:
+            raise Unreadable("json_duplicate", f"the name {echo(name)} comes twice in one object")
+        met.add(name)

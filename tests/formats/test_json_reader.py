@@ -78,6 +78,14 @@ def test_long_integers_are_no_trouble() -> None:
     assert read_json(b"0." + b"1" * 5000) == pytest.approx(1 / 9)
 
 
+def test_many_names_take_a_moment() -> None:
+    names = ",".join(f'"{number}":1' for number in range(70_000))
+    begin = time.perf_counter()
+    with pytest.raises(Unreadable, match="the name 69999 comes twice"):
+        read_json(f'{{{names},"69999":2}}'.encode())
+    assert time.perf_counter() - begin < 1
+
+
 def test_large_bodies_are_not_searched_for_duplicates() -> None:
     body = b'{"a":1,"a":2,"b":"' + b"x" * DUPLICATES_BYTES + b'"}'
     assert isinstance(read_json(body), dict)

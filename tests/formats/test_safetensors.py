@@ -104,6 +104,9 @@ def test_order_views_and_unaligned_values() -> None:
 
 
 LONG = "n" * 500
+DEEP: list[Any] = []
+for _ in range(700):
+    DEEP = [DEEP]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +133,8 @@ LONG = "n" * 500
         (made({"x": entry(0, 2, [2], "F8_E4M3")}, bytes(2)), "dtype", "F8_E4M3", "/tensors/x"),
         (made({"x": entry(0, 4, dtype=[1])}), "dtype", r"is \[1\]", "/tensors/x"),
         (made({"x": entry(0, 4, [1.0])}, bytes(4)), "shape", "no shape", "/tensors/x"),
+        (made({"x": entry(0, 4, DEEP)}, bytes(4)), "shape", r"\[\[\[\[\[\[\.\.\.\]", "/tensors/x"),
+        (made({"x": entry(0, 4, dtype=DEEP)}, bytes(4)), "dtype", "; read are F16", "/tensors/x"),
         (made({"x": entry(0, 4, "1")}, bytes(4)), "shape", "no shape", "/tensors/x"),
         (made({"x": entry(0, 4, [-1])}, bytes(4)), "shape", "negative", "/tensors/x"),
         (made({"x": entry(0, 0, [2**62, 2**62, 0])}), "shape", "beyond any memory", "/tensors/x"),
