@@ -36,7 +36,7 @@ class FormatError(Exception):
         self.detail = detail
 
 
-class CannotHold(FormatError):  # noqa: N818 - named for what happened
+class CannotHold(FormatError):
     """The format has no way to write these tensors; `can` names the formats that have.
 
     >>> raise CannotHold("dtype", "npy has no bfloat16", can=("safetensors",))
@@ -49,7 +49,7 @@ class CannotHold(FormatError):  # noqa: N818 - named for what happened
         self.can = can
 
 
-class Unreadable(FormatError):  # noqa: N818 - named for what happened
+class Unreadable(FormatError):
     """The input is not what it should be; `pointer` is the JSON Pointer (RFC 6901) to the place, if any."""
 
     def __init__(self, code: str, detail: str, pointer: str | None = None) -> None:

@@ -45,9 +45,7 @@ def test_the_formats_are_these() -> None:
 @pytest.mark.parametrize("extension", FORMATS)
 @given(data=st.data(), dtype=st.sampled_from(["float16", "float32", "float64"]))
 def test_size_is_exact_and_bound_holds(extension: str, data: st.DataObject, dtype: str) -> None:
-    array = data.draw(
-        arrays_of(dtype, shapes() if extension != "csv" else shapes().filter(lambda s: s[-1:] != (0,)))
-    )
+    array = data.draw(arrays_of(dtype, shapes() if extension != "csv" else shapes().filter(lambda s: s[-1:] != (0,))))
     form, tensors = FORMATS[extension], specs({"table": array})
     length = len(written(extension, {"table": array}))
     assert form.size(DOCUMENT, tensors) == (length if extension in BINARY else None)
@@ -191,18 +189,14 @@ def test_refusals_name_what_can_hold_it() -> None:
     brain = TABLE.astype(type_of["bfloat16"])
     assert _refused("npy", {"x": brain}).can == ("safetensors", "bin", "csv", "json")
     assert _refused("npz", {"x": brain, "y": brain}).can == ("safetensors", "json")
-    assert str(_refused("npz", {"x": brain})) == (
-        "npz has no bfloat16; safetensors, bin, csv or json can hold it"
-    )
+    assert str(_refused("npz", {"x": brain})) == ("npz has no bfloat16; safetensors, bin, csv or json can hold it")
     uneven = _refused("npy", {"q": TABLE, "k": TABLE[:3]})
     assert (uneven.code, uneven.can) == ("shapes", ("npz", "safetensors", "json"))
     assert "q, k differ in shape or dtype; tensor=NAME picks one" in uneven.detail
     for extension in ("bin", "csv"):
         several = _refused(extension, {"cos": TABLE, "sin": TABLE})
         assert (several.code, several.can) == ("several", ("npz", "safetensors", "npy", "json"))
-        assert (
-            f"{extension} holds one tensor, and these are cos, sin; tensor=NAME picks one" in several.detail
-        )
+        assert f"{extension} holds one tensor, and these are cos, sin; tensor=NAME picks one" in several.detail
     empty = _refused("csv", {"x": TABLE[:, :0]})
     assert (empty.code, empty.can) == ("empty", ("npz", "safetensors", "npy", "bin", "json"))
 

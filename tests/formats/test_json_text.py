@@ -82,12 +82,8 @@ def test_integers_and_booleans() -> None:
 def test_what_is_not_finite_is_refused_before_the_first_byte(dtype: str) -> None:
     array = np.zeros((50, 4), type_of[dtype])
     array[-1, -1] = -np.inf
-    chunks = FORMATS["json"].stream(
-        DOCUMENT, specs({"mask": array}), rows_of({"mask": array}), block_bytes=16
-    )
-    with pytest.raises(
-        CannotHold, match=r"mask is not finite .*; nonfinite=string writes strings; "
-    ) as caught:
+    chunks = FORMATS["json"].stream(DOCUMENT, specs({"mask": array}), rows_of({"mask": array}), block_bytes=16)
+    with pytest.raises(CannotHold, match=r"mask is not finite .*; nonfinite=string writes strings; ") as caught:
         next(chunks)
     assert caught.value.code == "nonfinite"
     assert "json" not in caught.value.can
@@ -98,9 +94,7 @@ def test_refusal_comes_first_for_large_answers_too() -> None:
     count = KEPT_BYTES // 64 + 2
     table = np.zeros((count, 16), np.float32)
     table[-1, 0] = np.nan
-    chunks = FORMATS["json"].stream(
-        {}, {"x": Spec(("a", "b"), table.shape, "float32")}, rows_of({"x": table})
-    )
+    chunks = FORMATS["json"].stream({}, {"x": Spec(("a", "b"), table.shape, "float32")}, rows_of({"x": table}))
     with pytest.raises(CannotHold):
         next(chunks)
 

@@ -18,9 +18,7 @@ FULL = 0xFFFFFFFF
 @given(
     arrays=st.dictionaries(
         st.sampled_from(["cos", "sin", "a.b", "é"]),
-        st.sampled_from(["float16", "float32", "float64"]).flatmap(
-            lambda dtype: arrays_of(dtype, finite=False)
-        ),
+        st.sampled_from(["float16", "float32", "float64"]).flatmap(lambda dtype: arrays_of(dtype, finite=False)),
         min_size=1,
     )
 )
