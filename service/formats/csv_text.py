@@ -26,7 +26,8 @@ def longest(document: Document, tensors: Tensors) -> int:  # noqa: ARG001 - a ta
     """An upper bound of the length: every value as long as its dtype can get, and every index."""
     (spec,) = tensors.values()
     indices = sum(len(str(length)) + 1 for length in _leading(spec))
-    return len(_titles(spec)) + count(spec) * (indices + width(spec) * (LONGEST[spec.dtype] + 1))
+    digits = 1 if spec.dtype == "bool" else LONGEST[spec.dtype]
+    return len(_titles(spec)) + count(spec) * (indices + width(spec) * (digits + 1))
 
 
 def write(answer: Answer) -> Iterator[Chunk]:
@@ -39,10 +40,11 @@ def _pieces(answer: Answer) -> Iterator[bytes]:
     yield _titles(spec)
     labels = map(_label, product(*map(range, _leading(spec))))
     for rows in blocks(answer, name, 0, count(spec)):
-        lines = nested(rows.view(np.uint8) if spec.dtype == "bool" else rows, _WORDS)[2:-2].split(b"],[")
+        text = nested(rows.view(np.uint8) if spec.dtype == "bool" else rows, _WORDS)[2:-2]
         if _leading(spec):
-            lines = [next(labels) + line for line in lines]
-        yield b"\n".join(lines) + b"\n"
+            yield b"".join(next(labels) + line + b"\n" for line in text.split(b"],["))
+        else:
+            yield text.replace(b"],[", b"\n") + b"\n"
 
 
 def _titles(spec: TensorSpec) -> bytes:

@@ -31,12 +31,25 @@ def nested(array: NDArray[Any], spelling: Spelling) -> bytes:
     >>> nested(np.array([[0.1, -np.inf]], np.float32), (b"inf", b"-inf", b"nan"))
     b'[[0.1,-inf]]'
     """
-    if array.dtype.kind not in "biu" and array.dtype.itemsize == 2:
-        array = array.astype(np.float32)
+    if not _whole(array) and array.dtype.itemsize == 2:
+        with np.errstate(invalid="ignore"):  # of signalling NaNs
+            array = array.astype(np.float32)
     text = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
-    if array.dtype.kind != "f" or np.isfinite(array).all():
-        return text
-    return _spelled(text, array[~np.isfinite(array)], spelling)
+    proper = finite(array)
+    return text if proper.all() else _spelled(text, array[~proper], spelling)
+
+
+def finite(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where the values are finite; for every dtype, and without a warning of signalling NaNs."""
+    if _whole(array):
+        return np.ones((), np.bool_)
+    with np.errstate(invalid="ignore"):
+        proper: NDArray[np.bool_] = np.isfinite(array)
+    return proper
+
+
+def _whole(array: NDArray[Any]) -> bool:
+    return array.dtype.kind in "biu"
 
 
 def _spelled(text: bytes, values: NDArray[Any], spelling: Spelling) -> bytes:

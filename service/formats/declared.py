@@ -27,15 +27,11 @@ def shape_of(declared: object, what: str, pointer: str | None = None) -> tuple[i
     return tuple(declared)
 
 
-def size_fits(
-    shape: Sequence[int], dtype: np.dtype[Any], there: int, what: str, *, pointer: str | None = None
-) -> None:
+def size_fits(shape: Sequence[int], dtype: np.dtype[Any], there: int, what: str, *, pointer: str | None = None) -> None:
     """Raise `Unreadable` unless the values of this shape and dtype take exactly the bytes that are there."""
     due = math.prod(shape) * dtype.itemsize
     if due != there:
-        raise Unreadable(
-            "size", f"{what} declares {echo(tuple(shape))} {dtype}, {due} bytes, and has {there}", pointer
-        )
+        raise Unreadable("size", f"{what} declares {echo(tuple(shape))} {dtype}, {due} bytes, and has {there}", pointer)
 
 
 def view(

@@ -8,6 +8,8 @@ Neither knows HTTP: `service.api.problems` gives each its status. Of the reader'
 characters are ever repeated.
 """
 
+import reprlib
+
 ECHOED = 64
 
 
@@ -19,7 +21,9 @@ def echo(text: object) -> str:
     >>> len(echo("x" * 5000))
     64
     """
-    shown = "".join(character if character.isprintable() else "?" for character in str(text)[: ECHOED + 1])
+    # reprlib, because the text of a list nested a thousand deep is a RecursionError.
+    whole = text if isinstance(text, str) else reprlib.repr(text)
+    shown = "".join(character if character.isprintable() else "?" for character in whole[: ECHOED + 1])
     return shown if len(shown) <= ECHOED else shown[: ECHOED - 1] + "…"
 
 
@@ -32,7 +36,7 @@ class FormatError(Exception):
         self.detail = detail
 
 
-class CannotHold(FormatError):  # noqa: N818 - named for what happened
+class CannotHold(FormatError):
     """The format has no way to write these tensors; `can` names the formats that have.
 
     >>> raise CannotHold("dtype", "npy has no bfloat16", can=("safetensors",))
@@ -45,7 +49,7 @@ class CannotHold(FormatError):  # noqa: N818 - named for what happened
         self.can = can
 
 
-class Unreadable(FormatError):  # noqa: N818 - named for what happened
+class Unreadable(FormatError):
     """The input is not what it should be; `pointer` is the JSON Pointer (RFC 6901) to the place, if any."""
 
     def __init__(self, code: str, detail: str, pointer: str | None = None) -> None:

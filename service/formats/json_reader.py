@@ -1,7 +1,6 @@
 """Reads a JSON body strictly (RFC 8259, UTF-8), whatever its bytes are."""
 
 import json
-import re
 from typing import Any
 
 import orjson
@@ -12,7 +11,6 @@ from service.formats.seen import seen
 
 DUPLICATES_BYTES = 1 << 20
 MOST_CONTAINERS = 4_000_000
-_WHERE = re.compile(r"(.*): (line \d+ column \d+) \(char \d+\)", re.DOTALL)
 
 
 def read_json(body: Body) -> object:
@@ -64,18 +62,19 @@ def _encoded(body: bytes | bytearray) -> None:
 
 def _fault(message: str, body: bytes | bytearray) -> Unreadable:
     """The parser's complaint in our words; it never repeats the input."""
-    found = _WHERE.fullmatch(message)
-    reason, where = found.groups() if found else (message, "line 1 column 1")
-    if "depth" in reason or "recursion" in reason:
+    reason, _, where = message.removesuffix(")").partition(": ")
+    where = where.partition(" (char")[0]
+    kind = seen(body)
+    if not kind.startswith(("JSON", "text", "unknown")):
+        return Unreadable("json_syntax", f"JSON was due, and this is {kind}")
+    if "depth" in reason:
         return Unreadable("json_depth", f"the JSON is nested too deep, {where}")
     if "UTF-8" in reason or "surrogate" in reason:
         return Unreadable("json_encoding", f"not UTF-8 text without lone surrogates, {where}")
     if "allocate" in reason:
         # What orjson says of a long run of brackets that the body ends in.
         reason = "unexpected end of data"
-    kind = seen(body)
-    hint = "" if kind.startswith(("JSON", "text", "unknown")) else f" (this is {kind})"
-    return Unreadable("json_syntax", f"not JSON: {reason}, {where}{hint}")
+    return Unreadable("json_syntax", f"not JSON: {reason}, {where}")
 
 
 def _refuse_duplicates(body: bytes | bytearray) -> None:
@@ -87,7 +86,8 @@ def _refuse_duplicates(body: bytes | bytearray) -> None:
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> None:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Unreadable("json_duplicate", f"the name {echo(twice)} comes twice in one object")
+    met: set[str] = set()
+    for name, _ in pairs:
+        if name in met:
+            raise Unreadable("json_duplicate", f"the name {echo(name)} comes twice in one object")
+        met.add(name)

@@ -10,11 +10,10 @@ strings "Infinity", "-Infinity" and "NaN".
 import math
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 import orjson
 
 from service.formats.blocks import block, blocks, count, kept, width
-from service.formats.decimals import LONGEST, Spelling, nested
+from service.formats.decimals import LONGEST, Spelling, finite, nested
 from service.formats.errors import CannotHold
 from service.formats.format import Answer, Chunk, Document, Tensors, TensorSpec, Text, holders, type_of
 
@@ -111,13 +110,11 @@ def _depth(shape: tuple[int, ...], row_bytes: int, block_bytes: int) -> int:
 
 def _turned(outer: tuple[int, ...], prefix: int) -> int:
     """How many lists end before this prefix: one, and one for each outer axis that begins anew."""
-    turned = 1
-    for length in reversed(outer):
-        prefix, place = divmod(prefix, length)
-        if place:
-            break
-        turned += 1
-    return turned
+    axis = len(outer) - 1
+    while prefix % outer[axis] == 0:
+        prefix //= outer[axis]
+        axis -= 1
+    return len(outer) - axis
 
 
 def _row_bytes(spec: TensorSpec) -> int:
@@ -131,10 +128,7 @@ def _longest_data(spec: TensorSpec) -> int:
 
 
 def _refuse_nonfinite(answer: Answer, name: str) -> None:
-    spec = answer.tensors[name]
-    if type_of[spec.dtype].kind not in "biu" and any(
-        not np.isfinite(rows).all() for rows in blocks(answer, name, 0, count(spec))
-    ):
+    if not all(finite(rows).all() for rows in blocks(answer, name, 0, count(answer.tensors[name]))):
         can = tuple(each for each in holders(answer.tensors) if each != "json")
         reason = f"{name} is not finite everywhere, as JSON must be; nonfinite=string writes strings"
         raise CannotHold("nonfinite", reason, can)

@@ -34,10 +34,10 @@ def array_from_lists(value: object, pointer: str) -> NDArray[np.float64] | NDArr
     kinds = set(map(type, level))
     if not kinds <= _NUMBERS:
         raise _fault(level, shape, pointer, lambda item: type(item) not in _NUMBERS, _unwanted)
-    if float in kinds and not all(map(math.isfinite, level)):
-        raise _fault(level, shape, pointer, lambda item: not math.isfinite(item), _nonfinite)
     if int in kinds and _beyond(level):
         raise _fault(level, shape, pointer, _is_beyond, _too_large)
+    if float in kinds and not all(map(math.isfinite, level)):
+        raise _fault(level, shape, pointer, lambda item: not math.isfinite(item), _nonfinite)
     if kinds == {int}:
         return np.array(level, np.int64).reshape(shape)
     return np.array(level, np.float64).reshape(shape)
@@ -111,5 +111,5 @@ def _is_beyond(item: object) -> bool:
 
 
 def _beyond(level: list[Any]) -> bool:
-    # Floats may be as large as they like, so the extremes only tell whether a closer look is needed.
-    return max(map(abs, level)) > MOST_INTEGER and any(map(_is_beyond, level))
+    # Floats may be as large as they like, so the largest (or a NaN) only tells that a closer look is needed.
+    return not max(map(abs, level)) <= MOST_INTEGER and any(map(_is_beyond, level))

@@ -35,8 +35,8 @@ def parts(answer: Answer) -> list[Part]:
 def header(shape: tuple[int, ...], dtype: str) -> bytes:
     """The 1.0 header, byte for byte as `numpy.save` writes it; the values begin at a multiple of 64.
 
-    >>> header((4, 8), "float32")[10:70]
-    b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 8), }  "
+    >>> header((4, 8), "float32")[10:].strip()
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 8), }"
     """
     text = f"{{'descr': '{type_of[dtype].str}', 'fortran_order': False, 'shape': {shape!r}, }}"
     if shape:

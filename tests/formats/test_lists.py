@@ -1,0 +1,128 @@
+"""Nested lists into arrays, and the place of the first fault."""
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from service.formats.errors import Unreadable
+from service.formats.lists import array_from_lists
+from tests.formats.samples import same
+
+
+@given(
+    hnp.arrays(
+        np.float64,
+        hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4),
+        elements=st.floats(allow_nan=False, allow_infinity=False),
+    )
+)
+def test_floats_keep_their_bits_and_shape(array: Any) -> None:
+    lists = array.tolist()
+    shape = np.array(lists).shape
+    assert same(array_from_lists(lists, "/x"), array.reshape(shape))
+
+
+@given(hnp.arrays(np.int64, hnp.array_shapes(max_dims=3), elements=st.integers(-(2**53), 2**53)))
+def test_whole_numbers_stay_whole(array: Any) -> None:
+    assert same(array_from_lists(array.tolist(), "/x"), array)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([], np.zeros(0)),
+        ([[], []], np.zeros((2, 0))),
+        ([[[]]], np.zeros((1, 1, 0))),
+        (3, np.int64(3)),
+        (0.5, np.float64(0.5)),
+        ([1, 0.5], np.array([1, 0.5])),
+        ([1e300, 1], np.array([1e300, 1])),
+        ([2**53, 0.5], np.array([2.0**53, 0.5])),
+        ([1e300, 2**53], np.array([1e300, 2.0**53])),
+        ([-0.0, 5e-324], np.array([-0.0, 5e-324])),
+    ],
+)
+def test_reads(value: Any, expected: Any) -> None:
+    assert same(np.asarray(array_from_lists(value, "/x")), np.asarray(expected))
+
+
+@pytest.mark.parametrize(
+    ("value", "pointer", "code"),
+    [
+        ([1, True], "/q/1", "type"),
+        (True, "/q", "type"),
+        ("1", "/q", "type"),
+        ({}, "/q", "type"),
+        (None, "/q", "type"),
+        ([False, True], "/q/0", "type"),
+        ([1.5, "2"], "/q/1", "type"),
+        ([[1, 2], [3, None]], "/q/1/1", "type"),
+        ([[1, 2], [{"a": 1}, 3]], "/q/1/0", "type"),
+        ([[1, 2], {"a": 1, "b": 2}], "/q/1", "type"),
+        ([[1, 2], "ab"], "/q/1", "type"),
+        ([[1, 2], [3]], "/q/1", "ragged"),
+        ([[1], [2], [3, 4], [5]], "/q/2", "ragged"),
+        ([[[1], [2]], [[3], [4, 5]]], "/q/1/1", "ragged"),
+        ([1, 2, 3, [4]], "/q/3", "ragged"),
+        ([[1], 2], "/q/1", "ragged"),
+        ([[], [1]], "/q/1", "ragged"),
+        (["a", [1]], "/q/1", "ragged"),
+        ([[1.0, float("nan")]], "/q/0/1", "nonfinite"),
+        ([float("-inf")], "/q/0", "nonfinite"),
+        ([2**53 + 1], "/q/0", "integer"),
+        ([0, -(2**53) - 1], "/q/1", "integer"),
+        ([[0.5, 0], [1e300, 2**53 + 1]], "/q/1/1", "integer"),
+        ([2**64], "/q/0", "integer"),
+        ([0.5, 10**400], "/q/1", "integer"),
+        ([float("nan"), 10**400], "/q/1", "integer"),
+    ],
+)
+def test_refuses_with_the_place(value: Any, pointer: str, code: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        array_from_lists(value, "/q")
+    assert (caught.value.pointer, caught.value.code) == (pointer, code)
+
+
+def test_says_what_is_wrong() -> None:
+    for value, said in (
+        ([True], "this is a boolean; numbers are read"),
+        (["x" * 1000], "this is a string; numbers are read"),
+        ([object()], "this is no JSON value; numbers are read"),
+        ([[1, 2], [3]], "this list has 1 items, where those before it have 2"),
+        ([1, [2]], "this is a list, where its neighbours are none"),
+    ):
+        with pytest.raises(Unreadable) as caught:
+            array_from_lists(value, "/q")
+        assert caught.value.detail == said
+
+
+def test_nesting_has_an_end() -> None:
+    value: Any = 1
+    for _ in range(32):
+        value = [value]
+    assert array_from_lists(value, "").shape == (1,) * 32
+    for _ in range(5000):
+        value = [value]
+    with pytest.raises(Unreadable, match="nested deeper than 32") as caught:
+        array_from_lists(value, "/q")
+    assert caught.value.pointer == "/q"
+
+
+def test_a_million_numbers_take_a_moment() -> None:
+    rows = np.random.default_rng(1).standard_normal((10_000, 100)).tolist()
+    begin = time.perf_counter()
+    array_from_lists(rows, "/q")
+    assert time.perf_counter() - begin < 1
+    rows[-1][-1] = "1"
+    with pytest.raises(Unreadable) as caught:
+        array_from_lists(rows, "/q")
+    assert caught.value.pointer == "/q/9999/99"
+    # One long string among numbers must not make an array of long strings.
+    rows[0][0] = "1" * 10_000_000
+    with pytest.raises(Unreadable):
+        array_from_lists(rows, "/q")
