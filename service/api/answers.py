@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from service.api.bodies import JSON, arrays_from, media_type, read_body
-from service.api.caching import FRESH, IMMUTABLE, Reply, byte_range, canonical, encoded, etag, none_match
+from service.api.caching import FRESH, IMMUTABLE, Reply, byte_range, canonical, encoded, etag, head, none_match
 from service.api.limits import Share, refuse_large
 from service.api.problems import Problem
 from service.api.query import Asked, choose, read_asked
@@ -126,7 +126,7 @@ async def answer_get(
     reply, timing = await _reply(wanted, key, tag, headers, resources)
     resources.replies.alias(key, (request.scope["path"], request.scope["query_string"]))
     extra = [] if timing is None else encoded([("Server-Timing", timing.header())])
-    return Bytes(200, [*reply.headers, *extra], reply.body)
+    return Bytes(200, [*reply.whole.headers, *extra], reply.body)
 
 
 async def answer_post(
@@ -236,9 +236,9 @@ async def _compute(
         content = await resources.work(lambda: _written(wanted, resources, timing))
     reply = Reply(
         tag,
-        encoded([*headers, *content_headers(wanted, len(content))]),
-        encoded([*headers, *content_headers(wanted, wanted.size)]),
-        encoded(headers),
+        head(200, encoded([*headers, *content_headers(wanted, len(content))])),
+        head(200, encoded([*headers, *content_headers(wanted, wanted.size)])),
+        head(304, encoded(headers)),
         content,
     )
     resources.replies.keep(key, reply)

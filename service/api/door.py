@@ -6,20 +6,30 @@ A repeated GET is answered here, before routing and parsing: one look-up by raw 
 import itertools
 import os
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.caching import RawHeaders, Reply, none_match
+from service.api.caching import Head, RawHeaders
 from service.api.problems import MEDIA_TYPE, Problem
 from service.api.resources import Resources
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}", re.ASCII)
-_BY_NAME = {b"x-request-id": 0, b"if-none-match": 1, b"range": 2}
+_NOTED = (b"x-request-id", b"if-none-match", b"range")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A repeated request's answer, ready to send, and the id of this request."""
+
+    head: Head
+    body: bytes
+    request_id: bytes
 
 
 class Door:
-    """ASGI middleware around everything else."""
+    """ASGI in front of everything else. A server that can send ready bytes may ask `find` before it starts a task."""
 
     def __init__(self, app: ASGIApp, resources: Resources) -> None:
         self.app = app
@@ -27,31 +37,39 @@ class Door:
         self._prefix = os.urandom(6).hex().encode()
         self._numbers = itertools.count(1)
 
+    def find(self, scope: Scope) -> Found | None:
+        """The finished reply to a request that was answered before, or None."""
+        reply = self.resources.replies.by_address((scope["path"], scope["query_string"]))
+        if reply is None or scope["method"] not in ("GET", "HEAD"):
+            return None
+        noted = _noted(scope["headers"])
+        if b"range" in noted:
+            return None
+        head, body = reply.to(scope["method"], noted.get(b"if-none-match"))
+        return Found(head, body, self._request_id(noted))
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        request_id, if_none_match, ranged = self._headers(scope["headers"])
-        scope["request_id"] = request_id.decode("ascii")
-        if ranged is None and scope["method"] in ("GET", "HEAD"):
-            reply = self.resources.replies.by_address((scope["path"], scope["query_string"]))
-            if reply is not None:
-                await _send_reply(reply, scope["method"], if_none_match, request_id, send)
-                return
-        await self._pass_on(scope, receive, send, request_id)
+        found = self.find(scope)
+        if found is None:
+            await self._pass_on(scope, receive, send, self._request_id(_noted(scope["headers"])))
+            return
+        headers = [*found.head.headers, (b"x-request-id", found.request_id)]
+        await send({"type": "http.response.start", "status": found.head.status, "headers": headers})
+        await send({"type": "http.response.body", "body": found.body})
 
-    def _headers(self, headers: RawHeaders) -> tuple[bytes, bytes | None, bytes | None]:
-        found: list[bytes | None] = [None, None, None]
-        for name, value in headers:
-            place = _BY_NAME.get(name)
-            if place is not None:
-                found[place] = value if found[place] is None or place != 1 else found[place] + b", " + value  # type: ignore[operator]
-        given = found[0]
-        if given is None or not _REQUEST_ID.fullmatch(given):
-            given = b"%s-%x" % (self._prefix, next(self._numbers))
-        return given, found[1], found[2]
+    def _request_id(self, noted: dict[bytes, bytes]) -> bytes:
+        """The caller's own id if it is a plain one; otherwise one that no other request of any process has."""
+        given = noted.get(b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given
+        return b"%s-%x" % (self._prefix, next(self._numbers))
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
+        scope["request_id"] = request_id.decode("ascii")
+
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
@@ -62,6 +80,15 @@ class Door:
             await send_problem(problem, scope, send_with_id)
             return
         await self.app(scope, receive, send_with_id)
+
+
+def _noted(headers: RawHeaders) -> dict[bytes, bytes]:
+    """The header fields that matter here; a list that came in several fields is joined (RFC 9110, 5.3)."""
+    noted: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in _NOTED:
+            noted[name] = noted[name] + b", " + value if name in noted else value
+    return noted
 
 
 def _out_of_bounds(scope: Scope, resources: Resources) -> Problem | None:
@@ -80,20 +107,6 @@ def _out_of_bounds(scope: Scope, resources: Resources) -> Problem | None:
         )
         return Problem("header-fields-too-large", detail)
     return None
-
-
-async def _send_reply(
-    reply: Reply, method: str, if_none_match: bytes | None, request_id: bytes, send: Send
-) -> None:
-    status, headers, body = 200, reply.headers, reply.body
-    if if_none_match is not None and none_match(if_none_match.decode("latin-1"), reply.tag) == "unmodified":
-        status, headers, body = 304, reply.unmodified_headers, b""
-    elif method == "HEAD":
-        headers, body = reply.head_headers, b""
-    await send(
-        {"type": "http.response.start", "status": status, "headers": [*headers, (b"x-request-id", request_id)]}
-    )
-    await send({"type": "http.response.body", "body": body})
 
 
 async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
