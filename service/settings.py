@@ -184,10 +184,10 @@ def _bounds(field: FieldInfo) -> tuple[float, float]:
     return cast(float, least), cast(float, most)
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Write `; did you mean X?` where a known name is near, else nothing."""
-    matches = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {matches[0]}?" if matches else ""
+def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """Write `; did you mean X?` where a known name is near (the prefix, which all share, not counted)."""
+    matches = get_close_matches(word.removeprefix(prefix), [name.removeprefix(prefix) for name in known], n=1)
+    return f"; did you mean {prefix}{matches[0]}?" if matches else ""
 
 
 def load(flags: Mapping[str, Any]) -> Settings:
@@ -206,7 +206,7 @@ def _refuse_unknown_variables() -> None:
     known = {variable(name) for name in Settings.model_fields}
     for name in sorted(os.environ):
         if name.upper().startswith(PREFIX) and name.upper() not in known and not SERVICE_LINK.fullmatch(name):
-            raise SettingsError(f"{name} is not a setting{nearest(name.upper(), sorted(known))}")
+            raise SettingsError(f"{name} is not a setting{nearest(name.upper(), sorted(known), PREFIX)}")
 
 
 def _one_line(error: ValidationError) -> str:
