@@ -23,7 +23,7 @@ from service.settings import Settings
 from service.workers import supervise
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
 
 DONE, FAILED = 0, 1
 BACKLOG = 2048
@@ -94,7 +94,7 @@ def address(opened: socket.socket) -> str:
 class Server(uvicorn.Server):
     """uvicorn's server with a draining stop; no signal is raised again afterwards, so the process exits 0."""
 
-    def __init__(self, app: "FastAPI", settings: Settings) -> None:
+    def __init__(self, app: "Starlette", settings: Settings) -> None:
         super().__init__(Config(app, settings))
         self.app = app
         self.settings = settings

@@ -1,4 +1,5 @@
 import json
+import runpy
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -134,7 +135,17 @@ def test_healthcheck_loads_neither_numpy_nor_a_server() -> None:
     assert run.stdout == "1 []\n"
 
 
-def test_python_m_service_is_the_command() -> None:
+def test_python_m_service_is_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["service", "openapi", "--port", "79"])
+    with pytest.raises(SystemExit) as exit_:
+        runpy.run_module("service", run_name="__main__")
+    assert exit_.value.code == 0
+    assert json.loads(capsys.readouterr().out)["port"] == 79
+
+
+def test_python_m_service_runs() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "service", "--version"], capture_output=True, text=True, check=False
     )

@@ -263,6 +263,8 @@ class Protocol(HttpToolsProtocol):
         """Answer, then listen no more; answers that are under way are not disturbed."""
         self.deaf = True
         self._stop_head_timer()
+        if self.transport.is_closing():
+            return
         if self._is_idle():
             self._answer(refusal)
         elif self.cycle.more_body and not self.cycle.response_started:
@@ -279,8 +281,6 @@ class Protocol(HttpToolsProtocol):
         self.cycle.message_event.set()
 
     def _answer(self, refusal: Rejection) -> None:
-        if self.transport.is_closing():
-            return
         self.transport.write(refusal.to_bytes(self.server_state.default_headers))
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)

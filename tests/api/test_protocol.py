@@ -1,12 +1,15 @@
 import json
 import re
 import time
+from asyncio import Transport
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
+from unittest.mock import create_autospec
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from service.api.protocol import NOT_HTTP, Config, Protocol
 from service.settings import Settings
 from tests import stub_app
 from tests.live import Client, Live, live
@@ -298,6 +301,13 @@ def test_a_broken_body_after_the_answer_began_ends_the_connection() -> None:
         assert client.read(until=b"half").endswith(b"half")
         client.send(b"nonsense\r\n")
         assert client.read() == b""
+
+
+def test_nothing_is_written_to_a_connection_that_is_closing(server: Live) -> None:
+    protocol = Protocol(cast(Config, server.config), server.server_state, {})
+    protocol.transport = create_autospec(Transport)
+    protocol._refuse(NOT_HTTP)
+    assert [call[0] for call in protocol.transport.method_calls] == ["is_closing"]
 
 
 def test_a_client_that_leaves_is_not_answered(server: Live) -> None:
