@@ -132,9 +132,7 @@ def _add_get(commands: "argparse._SubParsersAction[Parser]") -> None:
     )
 
 
-def _add_command(
-    commands: "argparse._SubParsersAction[Parser]", name: str, summary: str, operands: str = ""
-) -> Parser:
+def _add_command(commands: "argparse._SubParsersAction[Parser]", name: str, summary: str, operands: str = "") -> Parser:
     description = f"{summary[0].upper()}{summary[1:]}."
     parser = commands.add_parser(
         name,

@@ -165,4 +165,6 @@ def faults(reply: Answer) -> list[str]:
 def _fault(error: dict[str, object]) -> str:
     place = error.get("parameter") or error.get("pointer") or "request"
     guess = error.get("did_you_mean")
-    return f"{place}: {error['detail']}" + (f" (did you mean {guess}?)" if guess else "")
+    detail = str(error["detail"])
+    line = detail if detail.startswith(str(place)) else f"{place}: {detail}"
+    return line + (f" (did you mean {guess}?)" if guess else "")

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
-from service.api.protocol import Config
 from service.settings import Settings
 from service.workers import supervise
 
@@ -95,6 +94,8 @@ class Server(uvicorn.Server):
     """uvicorn's server with a draining stop; no signal is raised again afterwards, so the process exits 0."""
 
     def __init__(self, app: "Starlette", settings: Settings) -> None:
+        from service.api.protocol import Config
+
         super().__init__(Config(app, settings))
         self.app = app
         self.settings = settings

@@ -76,21 +76,15 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     host: Annotated[str, Field(min_length=1)] = Field(default="127.0.0.1", description="address to listen on")
-    port: Annotated[int, Ge(0), Le(65535)] = Field(
-        default=8000, description="port to listen on; 0 takes a free one"
-    )
-    workers: Annotated[int, Ge(1), Le(256)] = Field(
-        default=1, description="server processes that share the port"
-    )
+    port: Annotated[int, Ge(0), Le(65535)] = Field(default=8000, description="port to listen on; 0 takes a free one")
+    workers: Annotated[int, Ge(1), Le(256)] = Field(default=1, description="server processes that share the port")
     threads: Annotated[int, Ge(0), Le(1024)] = Field(
         default=0, description="threads for numerical work; 0 means one for every core"
     )
     result_bytes: Size = Field(default=8 * 2**30, description="largest binary answer")
     json_bytes: Size = Field(default=256 * 2**20, description="largest JSON or CSV answer")
     body_bytes: Size = Field(default=128 * 2**20, description="largest request body")
-    memory_bytes: Size = Field(
-        default=2 * 2**30, description="work admitted at one time; more waits or gets 503"
-    )
+    memory_bytes: Size = Field(default=2 * 2**30, description="work admitted at one time; more waits or gets 503")
     table_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of computed rows")
     reply_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of finished answers")
     stream_bytes: Size = Field(default=4 * 2**20, description="answers above this are sent in blocks of rows")
@@ -100,13 +94,9 @@ class Settings(BaseSettings):
     header_bytes: Annotated[int, Bytes, Ge(1024), Le(2**24)] = Field(
         default=32768, description="largest request header, all fields together"
     )
-    header_fields: Annotated[int, Ge(8), Le(10000)] = Field(
-        default=100, description="most header fields of a request"
-    )
+    header_fields: Annotated[int, Ge(8), Le(10000)] = Field(default=100, description="most header fields of a request")
     header_seconds: Seconds = Field(default=10.0, description="time for a request's header to arrive")
-    body_idle_seconds: Seconds = Field(
-        default=20.0, description="longest pause while a request's body arrives"
-    )
+    body_idle_seconds: Seconds = Field(default=20.0, description="longest pause while a request's body arrives")
     keep_alive_seconds: Annotated[int, Ge(1), Le(86400)] = Field(
         default=75, description="how long an idle connection is kept"
     )

@@ -19,6 +19,8 @@ PROBLEM = {
     "errors": [
         {"parameter": "lenght", "code": "unknown", "detail": "is not known", "did_you_mean": "length"},
         {"pointer": "/tensors/q", "code": "shape", "detail": "has 5 channels"},
+        {"parameter": "dim", "code": "missing", "detail": "dim is missing"},
+        {"code": "other", "detail": "too much"},
     ],
 }
 

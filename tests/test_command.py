@@ -135,9 +135,7 @@ def test_healthcheck_loads_neither_numpy_nor_a_server() -> None:
     assert run.stdout == "1 []\n"
 
 
-def test_python_m_service_is_the_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_m_service_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["service", "openapi", "--port", "79"])
     with pytest.raises(SystemExit) as exit_:
         runpy.run_module("service", run_name="__main__")
@@ -146,7 +144,5 @@ def test_python_m_service_is_the_command(
 
 
 def test_python_m_service_runs() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "service", "--version"], capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, "-m", "service", "--version"], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (0, f"posenc {__version__}\n")

@@ -85,6 +85,8 @@ def test_a_refusal_leaves_the_old_file_and_tells_every_fault(
     assert capsys.readouterr().err == (
         f"posenc get: {status} lenght: is not known (did you mean length?)\n"
         f"posenc get: {status} /tensors/q: has 5 channels\n"
+        f"posenc get: {status} dim is missing\n"
+        f"posenc get: {status} request: too much\n"
     )
 
 
@@ -175,9 +177,7 @@ def test_the_target_is_quoted_as_a_client_would(capsysbinary: pytest.CaptureFixt
 
 def test_a_target_is_a_path(capsys: pytest.CaptureFixture[str]) -> None:
     assert get("http://localhost:8000/v1/encodings/rope") == 2
-    assert capsys.readouterr().err.startswith(
-        "posenc get: 'http://localhost:8000/v1/encodings/rope': a path and "
-    )
+    assert capsys.readouterr().err.startswith("posenc get: 'http://localhost:8000/v1/encodings/rope': a path and ")
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,7 @@ def test_a_file_is_posted_with_its_length(tmp_path: Path, capsysbinary: pytest.C
     assert capsysbinary.readouterr().out == b'{"q": [1]}'
 
 
-def test_standard_input_is_posted(
-    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_standard_input_is_posted(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     with standard_input(monkeypatch, b"\x93NUMPY"):
         assert get("/echo", data="-") == 0
     assert capsysbinary.readouterr().out == b"\x93NUMPY"

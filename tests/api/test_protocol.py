@@ -1,7 +1,7 @@
 import json
 import re
 import time
-from asyncio import Transport
+from asyncio import AbstractEventLoop, Transport
 from collections.abc import Iterator
 from typing import Any, cast
 from unittest.mock import create_autospec
@@ -9,7 +9,7 @@ from unittest.mock import create_autospec
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from service.api.protocol import NOT_HTTP, Config, Protocol
+from service.api.protocol import Config, Protocol, not_http
 from service.settings import Settings
 from tests import stub_app
 from tests.live import Client, Live, live
@@ -54,6 +54,7 @@ def problem(answer: bytes) -> dict[str, Any]:
         "content-length": str(len(body)),
         "cache-control": "no-store",
         "connection": "close",
+        "x-request-id": document["instance"],
     }
     assert set(document) == {"type", "title", "status", "detail", "instance", "errors"}
     assert re.fullmatch(r"[0-9a-f]{32}", document["instance"])
@@ -78,7 +79,8 @@ def test_a_header_that_began_and_is_late_is_408(sent: bytes, client: Client) -> 
     began = time.monotonic()
     client.send(sent)
     assert (
-        refused(client.read(), 408, "request-timeout") == "Send the whole request header within 0.3 seconds."
+        refused(client.read(), 408, "request-timeout")
+        == "the header was not complete after 0.3 seconds: send it in one go"
     )
     assert HEADER_SECONDS * 0.9 < time.monotonic() - began < 2
 
@@ -155,7 +157,7 @@ def test_the_target_has_at_most_url_bytes(size: int, client: Client) -> None:
         assert client.read(until=b"}}").startswith(OK)
     else:
         detail = refused(client.read(), 414, "uri-too-long")
-        assert detail.startswith("Shorten the request target to at most 500 bytes")
+        assert detail.startswith("the request target is longer than 500 bytes")
 
 
 def test_a_target_is_refused_while_it_arrives(client: Client) -> None:
@@ -172,7 +174,7 @@ def test_the_fields_have_at_most_header_bytes(size: int, client: Client) -> None
         assert client.read(until=b"}").startswith(OK)
     else:
         detail = refused(client.read(), 431, "header-fields-too-large")
-        assert detail == "Send at most 20 header fields and 2000 bytes of them."
+        assert detail == "the header has more than 20 fields or 2000 bytes"
 
 
 @pytest.mark.parametrize("count", [20, 21])
@@ -214,16 +216,14 @@ def test_many_trailers_are_refused(client: Client) -> None:
 
 
 def test_a_trailer_does_not_become_a_header(client: Client) -> None:
-    client.send(
-        b"GET /asked/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\n\r\n" + GET
-    )
+    client.send(b"GET /asked/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\n\r\n" + GET)
     assert b'"trailer":false' in client.read(until=b"live")
 
 
 @pytest.mark.parametrize("hosts", [b"", b"Host: x\r\nHost: x\r\n"])
 def test_http_1_1_needs_one_host(hosts: bytes, client: Client) -> None:
     client.send(b"GET /health/live HTTP/1.1\r\n" + hosts + b"\r\n")
-    assert refused(client.read(), 400, "bad-request") == "Send one Host header field, as HTTP/1.1 requires."
+    assert refused(client.read(), 400, "bad-request") == "HTTP/1.1 requires one Host field: send it once"
 
 
 def test_http_1_0_needs_none(client: Client) -> None:
@@ -244,7 +244,7 @@ def test_http_1_0_needs_none(client: Client) -> None:
 )
 def test_what_is_not_http_is_400(sent: bytes, client: Client) -> None:
     client.send(sent)
-    assert refused(client.read(), 400, "bad-request") == "Send a well-formed HTTP/1.1 request."
+    assert refused(client.read(), 400, "bad-request") == "this is not HTTP/1.1: send a well-formed request"
 
 
 def test_a_broken_body_is_400_while_the_app_waits_for_it(client: Client) -> None:
@@ -260,9 +260,7 @@ def test_a_broken_second_request_does_not_disturb_the_first_answer(client: Clien
     assert answer.count(b"HTTP/1.1") == 1
 
 
-UPGRADE = (
-    b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQ\r\n"
-)
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQ\r\n"
 
 
 @pytest.mark.parametrize(
@@ -304,10 +302,10 @@ def test_a_broken_body_after_the_answer_began_ends_the_connection() -> None:
 
 
 def test_nothing_is_written_to_a_connection_that_is_closing(server: Live) -> None:
-    protocol = Protocol(cast(Config, server.config), server.server_state, {})
-    protocol.transport = create_autospec(Transport)
-    protocol._refuse(NOT_HTTP)
-    assert [call[0] for call in protocol.transport.method_calls] == ["is_closing"]
+    protocol = Protocol(cast(Config, server.config), server.server_state, {}, create_autospec(AbstractEventLoop))
+    protocol.transport = transport = create_autospec(Transport)
+    protocol._refuse(not_http())
+    assert [call[0] for call in transport.method_calls] == ["is_closing"]
 
 
 def test_a_client_that_leaves_is_not_answered(server: Live) -> None:
