@@ -7,7 +7,7 @@ What a command needs is imported when it runs: `posenc healthcheck` loads neithe
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from service import __version__
 from service.settings import Settings, SettingsError, flag, load, nearest, show_default, takes, variable
@@ -15,6 +15,7 @@ from service.settings import Settings, SettingsError, flag, load, nearest, show_
 DONE, FAILED, REFUSED = 0, 1, 2
 NAME = "posenc"
 
+SUMMARY_OF_GET = "answer one request in this process, without a server"
 EPILOG = """\
 Every setting is also an environment variable, which a flag overrides: --result-bytes is POSENC_RESULT_BYTES.
 Exit codes: 0 done; 2 the command, a setting or the request is wrong; 1 anything else.
@@ -89,7 +90,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         word = unknown[0].partition("=")[0]
-        parser.error(f"{word} is not known here{nearest(word, known_flags())}")
+        parser.error(f"{word} is not known here{nearest(word, known_flags(), '--')}")
     return options
 
 
@@ -113,8 +114,12 @@ def make_parser() -> Parser:
 
 
 def _add_get(commands: "argparse._SubParsersAction[Parser]") -> None:
-    parser = _add_command(commands, "get", "answer one request in this process, without a server")
-    parser.add_argument("target", help="path and query, such as '/v1/encodings/rope.npy?length=4096&dim=128'")
+    parser = _add_command(commands, "get", SUMMARY_OF_GET, "TARGET [-o FILE] [--data FILE] ")
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        help="path and query, such as '/v1/encodings/rope.npy?length=4096&dim=128'",
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -127,13 +132,24 @@ def _add_get(commands: "argparse._SubParsersAction[Parser]") -> None:
     )
 
 
-def _add_command(commands: "argparse._SubParsersAction[Parser]", name: str, summary: str) -> Parser:
+def _add_command(commands: "argparse._SubParsersAction[Parser]", name: str, summary: str, operands: str = "") -> Parser:
     description = f"{summary[0].upper()}{summary[1:]}."
     parser = commands.add_parser(
-        name, help=summary, description=description, epilog=EPILOG, formatter_class=Help, allow_abbrev=False
+        name,
+        help=summary,
+        usage=f"{NAME} {name} {operands}[settings]",
+        description=description,
+        epilog=EPILOG,
+        formatter_class=Help,
+        allow_abbrev=False,
     )
     _add_settings(parser)
     return parser
+
+
+def _metavar(name: str) -> str:
+    choices = get_args(Settings.model_fields[name].annotation)
+    return "|".join(choices) or name.rpartition("_")[2].upper()
 
 
 def _add_settings(parser: Parser) -> None:
@@ -141,7 +157,7 @@ def _add_settings(parser: Parser) -> None:
     for name, field in Settings.model_fields.items():
         group.add_argument(
             flag(name),
-            metavar=name.rpartition("_")[2].upper(),
+            metavar=_metavar(name),
             default=argparse.SUPPRESS,
             help=f"{field.description} ({takes(name)}; {variable(name)}; default: {show_default(name)})",
         )

@@ -41,7 +41,11 @@ class Get:
             with _body(self.data) as body, _sink(self.output) as sink:
                 return asyncio.run(self._answer(settings, body, sink))
         except OSError as error:
-            return _fail(f"{error.filename or self.output}: {error.strerror or error}")
+            return _fail(f"{self._named(error.filename)}: {error.strerror or error}")
+
+    def _named(self, name: object) -> str:
+        """The file that an error is about, under the name that the user gave it."""
+        return self.data if self.data is not None and name == self.data else self.output
 
     async def _answer(self, settings: Settings, body: BinaryIO | None, sink: "Sink") -> int:
         from service.main import create_app
@@ -161,4 +165,6 @@ def faults(reply: Answer) -> list[str]:
 def _fault(error: dict[str, object]) -> str:
     place = error.get("parameter") or error.get("pointer") or "request"
     guess = error.get("did_you_mean")
-    return f"{place}: {error['detail']}" + (f" (did you mean {guess}?)" if guess else "")
+    detail = str(error["detail"])
+    line = detail if detail.startswith(str(place)) else f"{place}: {detail}"
+    return line + (f" (did you mean {guess}?)" if guess else "")

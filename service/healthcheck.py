@@ -11,9 +11,7 @@ LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 def is_alive(settings: Settings) -> bool:
     """Say whether `GET /health/live` answers 200 within three seconds."""
-    connection = http.client.HTTPConnection(
-        LOOPBACK.get(settings.host, settings.host), settings.port, timeout=SECONDS
-    )
+    connection = http.client.HTTPConnection(LOOPBACK.get(settings.host, settings.host), settings.port, timeout=SECONDS)
     try:
         connection.request("GET", "/health/live")
         return connection.getresponse().status == http.HTTPStatus.OK

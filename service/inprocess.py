@@ -8,9 +8,7 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 Message = MutableMapping[str, Any]
-App = Callable[
-    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
-]
+App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 BLOCK = 2**20
 PROBLEM_BYTES = 2**16  # a problem document is kept up to here
 

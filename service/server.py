@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
-from service.api.protocol import Config
 from service.settings import Settings
 from service.workers import supervise
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
 
 DONE, FAILED = 0, 1
 BACKLOG = 2048
@@ -40,9 +39,13 @@ def serve(settings: Settings) -> int:
         print(f"posenc: cannot listen on {settings.host}:{settings.port}: {reason}", file=sys.stderr)
         return FAILED
     log.info("listening on %s", ", ".join(map(address, sockets)))
-    if settings.workers == 1:
-        return work(settings, sockets)
-    return supervise(settings.workers, lambda: work(settings, sockets), settings.grace_seconds)
+    try:
+        if settings.workers == 1:
+            return work(settings, sockets)
+        return supervise(settings.workers, lambda: work(settings, sockets), settings.grace_seconds)
+    finally:
+        for opened in sockets:
+            opened.close()
 
 
 def work(settings: Settings, sockets: Sequence[socket.socket]) -> int:
@@ -82,11 +85,7 @@ def _addresses(host: str) -> list[tuple[int, str]]:
 
 
 def address(opened: socket.socket) -> str:
-    """Write a listening socket's address.
-
-    >>> address(socket.create_server(("127.0.0.1", 0)))
-    'http://127.0.0.1:...'
-    """
+    """Write a listening socket's address, such as `http://127.0.0.1:8000`."""
     place, port = opened.getsockname()[:2]
     return f"http://[{place}]:{port}" if ":" in place else f"http://{place}:{port}"
 
@@ -94,7 +93,9 @@ def address(opened: socket.socket) -> str:
 class Server(uvicorn.Server):
     """uvicorn's server with a draining stop; no signal is raised again afterwards, so the process exits 0."""
 
-    def __init__(self, app: "FastAPI", settings: Settings) -> None:
+    def __init__(self, app: "Starlette", settings: Settings) -> None:
+        from service.api.protocol import Config
+
         super().__init__(Config(app, settings))
         self.app = app
         self.settings = settings

@@ -75,46 +75,46 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
-    host: Annotated[str, Field(min_length=1)] = Field("127.0.0.1", description="address to listen on")
-    port: Annotated[int, Ge(0), Le(65535)] = Field(8000, description="port to listen on; 0 takes a free one")
-    workers: Annotated[int, Ge(1), Le(256)] = Field(1, description="server processes that share the port")
+    host: Annotated[str, Field(min_length=1)] = Field(default="127.0.0.1", description="address to listen on")
+    port: Annotated[int, Ge(0), Le(65535)] = Field(default=8000, description="port to listen on; 0 takes a free one")
+    workers: Annotated[int, Ge(1), Le(256)] = Field(default=1, description="server processes that share the port")
     threads: Annotated[int, Ge(0), Le(1024)] = Field(
-        0, description="threads for numerical work; 0 means one for every core"
+        default=0, description="threads for numerical work; 0 means one for every core"
     )
-    result_bytes: Size = Field(8 * 2**30, description="largest binary answer")
-    json_bytes: Size = Field(256 * 2**20, description="largest JSON or CSV answer")
-    body_bytes: Size = Field(128 * 2**20, description="largest request body")
-    memory_bytes: Size = Field(2 * 2**30, description="work admitted at one time; more waits or gets 503")
-    table_cache_bytes: Budget = Field(256 * 2**20, description="cache of computed rows")
-    reply_cache_bytes: Budget = Field(256 * 2**20, description="cache of finished answers")
-    stream_bytes: Size = Field(4 * 2**20, description="answers above this are sent in blocks of rows")
+    result_bytes: Size = Field(default=8 * 2**30, description="largest binary answer")
+    json_bytes: Size = Field(default=256 * 2**20, description="largest JSON or CSV answer")
+    body_bytes: Size = Field(default=128 * 2**20, description="largest request body")
+    memory_bytes: Size = Field(default=2 * 2**30, description="work admitted at one time; more waits or gets 503")
+    table_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of computed rows")
+    reply_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of finished answers")
+    stream_bytes: Size = Field(default=4 * 2**20, description="answers above this are sent in blocks of rows")
     url_bytes: Annotated[int, Bytes, Ge(64), Le(65535)] = Field(
-        8192, description="longest request target (path and query)"
+        default=8192, description="longest request target (path and query)"
     )
     header_bytes: Annotated[int, Bytes, Ge(1024), Le(2**24)] = Field(
-        32768, description="largest request header, all fields together"
+        default=32768, description="largest request header, all fields together"
     )
-    header_fields: Annotated[int, Ge(8), Le(10000)] = Field(
-        100, description="most header fields of a request"
-    )
-    header_seconds: Seconds = Field(10.0, description="time for a request's header to arrive")
-    body_idle_seconds: Seconds = Field(20.0, description="longest pause while a request's body arrives")
+    header_fields: Annotated[int, Ge(8), Le(10000)] = Field(default=100, description="most header fields of a request")
+    header_seconds: Seconds = Field(default=10.0, description="time for a request's header to arrive")
+    body_idle_seconds: Seconds = Field(default=20.0, description="longest pause while a request's body arrives")
     keep_alive_seconds: Annotated[int, Ge(1), Le(86400)] = Field(
-        75, description="how long an idle connection is kept"
+        default=75, description="how long an idle connection is kept"
     )
     drain_seconds: Annotated[float, Ge(0), Le(3600)] = Field(
-        1.0, description="after SIGTERM, how long connections are still taken while /health/ready says 503"
+        default=1.0,
+        description="after SIGTERM, how long connections are still taken while /health/ready says 503",
     )
     grace_seconds: Annotated[int, Ge(1), Le(3600)] = Field(
-        15, description="after a stop signal, when the process has ended at the latest (draining included)"
+        default=15,
+        description="after a stop signal, when the process has ended at the latest (draining included)",
     )
-    access_log: Literal["off", "misses", "all"] = Field("off", description="requests that are logged")
+    access_log: Literal["off", "misses", "all"] = Field(default="off", description="requests that are logged")
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
-        "info", description="least severe message that is logged"
+        default="info", description="least severe message that is logged"
     )
-    docs: Literal["on", "off"] = Field("on", description="serve /docs and /openapi.json")
+    docs: Literal["on", "off"] = Field(default="on", description="serve /docs and /openapi.json")
     root_path: Annotated[str, Field(pattern=r"^(/[^/?#\s]+)*$")] = Field(
-        "", description="path prefix that a proxy in front strips, such as /posenc"
+        default="", description="path prefix that a proxy in front strips, such as /posenc"
     )
 
     @model_validator(mode="after")
@@ -184,10 +184,10 @@ def _bounds(field: FieldInfo) -> tuple[float, float]:
     return cast(float, least), cast(float, most)
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Write `; did you mean X?` where a known name is near, else nothing."""
-    matches = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {matches[0]}?" if matches else ""
+def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """Write `; did you mean X?` where a known name is near (the prefix, which all share, not counted)."""
+    matches = get_close_matches(word.removeprefix(prefix), [name.removeprefix(prefix) for name in known], n=1)
+    return f"; did you mean {prefix}{matches[0]}?" if matches else ""
 
 
 def load(flags: Mapping[str, Any]) -> Settings:
@@ -206,7 +206,7 @@ def _refuse_unknown_variables() -> None:
     known = {variable(name) for name in Settings.model_fields}
     for name in sorted(os.environ):
         if name.upper().startswith(PREFIX) and name.upper() not in known and not SERVICE_LINK.fullmatch(name):
-            raise SettingsError(f"{name} is not a setting{nearest(name.upper(), sorted(known))}")
+            raise SettingsError(f"{name} is not a setting{nearest(name.upper(), sorted(known), PREFIX)}")
 
 
 def _one_line(error: ValidationError) -> str:

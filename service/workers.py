@@ -46,7 +46,7 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid == 0:
-            self._become_worker()
+            self._become_worker()  # pragma: no cover - only the child comes here
         self.started[pid] = time.monotonic()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 

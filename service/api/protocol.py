@@ -10,9 +10,7 @@ complete header (the body's size and pauses among it) is the app's to judge.
 """
 
 import asyncio
-import json
 import uuid
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NoReturn
 
@@ -22,7 +20,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from service.api.door import Door, Found
+from service.api.problems import MEDIA_TYPE, Problem
 from service.settings import Settings
+
+Headers = list[tuple[bytes, bytes]]
 
 # How long a refused client may go on sending before it is cut: closing at once would reset the connection,
 # and the client would lose the answer.
@@ -54,62 +55,44 @@ class Config(uvicorn.Config):
         self.settings = settings
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """An answer made before the app sees the request."""
-
-    status: HTTPStatus
-    slug: str
-    title: str
-    detail: str
-
-    def to_bytes(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """The whole HTTP answer, problem document included."""
-        body = json.dumps(self.document(), separators=(",", ":")).encode()
-        lines = [
-            f"HTTP/1.1 {self.status.value} {self.status.phrase}".encode(),
-            *(name + b": " + value for name, value in headers),
-            b"content-type: application/problem+json",
-            b"content-length: %d" % len(body),
-            b"cache-control: no-store",
-            b"connection: close",
-        ]
-        return b"\r\n".join(lines) + b"\r\n\r\n" + body
-
-    def document(self) -> dict[str, object]:
-        return {
-            "type": f"/problems/{self.slug}",
-            "title": self.title,
-            "status": self.status.value,
-            "detail": self.detail,
-            "instance": uuid.uuid4().hex,
-            "errors": [],
-        }
+def uri_too_long(settings: Settings) -> Problem:
+    detail = f"the request target is longer than {settings.url_bytes} bytes: send long lists in the body of a POST"
+    return Problem("uri-too-long", detail)
 
 
-def bad_request(detail: str) -> Rejection:
-    return Rejection(HTTPStatus.BAD_REQUEST, "bad-request", "Bad request", detail)
+def header_too_large(settings: Settings) -> Problem:
+    fields, size = settings.header_fields, settings.header_bytes
+    return Problem("header-fields-too-large", f"the header has more than {fields} fields or {size} bytes")
 
 
-def uri_too_long(limit: int) -> Rejection:
-    detail = f"Shorten the request target to at most {limit} bytes; long position lists go in a POST body."
-    return Rejection(HTTPStatus.REQUEST_URI_TOO_LONG, "uri-too-long", "Request target too long", detail)
+def request_timeout(settings: Settings) -> Problem:
+    detail = f"the header was not complete after {settings.header_seconds:g} seconds: send it in one go"
+    return Problem("request-timeout", detail)
 
 
-def header_too_large(settings: Settings) -> Rejection:
-    detail = f"Send at most {settings.header_fields} header fields and {settings.header_bytes} bytes of them."
-    return Rejection(
-        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "header-fields-too-large", "Header too large", detail
-    )
+def not_http() -> Problem:
+    return Problem("bad-request", "this is not HTTP/1.1: send a well-formed request")
 
 
-def request_timeout(seconds: float) -> Rejection:
-    detail = f"Send the whole request header within {seconds:g} seconds."
-    return Rejection(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", "Request timeout", detail)
+def no_host() -> Problem:
+    return Problem("bad-request", "HTTP/1.1 requires one Host field: send it once")
 
 
-NOT_HTTP = bad_request("Send a well-formed HTTP/1.1 request.")
-NO_HOST = bad_request("Send one Host header field, as HTTP/1.1 requires.")
+def to_bytes(problem: Problem, headers: Headers) -> bytes:
+    """The whole HTTP answer to a request that the app does not get to see."""
+    request_id = uuid.uuid4().hex
+    body = problem.body(request_id)
+    status = HTTPStatus(problem.status)
+    fields = [
+        *headers,
+        (b"content-type", MEDIA_TYPE),
+        (b"content-length", b"%d" % len(body)),
+        (b"cache-control", b"no-store"),
+        (b"connection", b"close"),
+        (b"x-request-id", request_id.encode()),
+    ]
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), *(name + b": " + value for name, value in fields)]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
 class RefusedError(Exception):
@@ -139,7 +122,7 @@ class Protocol(HttpToolsProtocol):
         self.heard = False
         self.silent = 0
         self.deaf = False
-        self.refusal: Rejection | None = None
+        self.problem: Problem | None = None
         self.head_timer: asyncio.TimerHandle | None = None
 
     # The connection
@@ -161,7 +144,7 @@ class Protocol(HttpToolsProtocol):
             self._feed(data)
             self._bound_silence(len(data))
         except (httptools.HttpParserError, RefusedError):
-            self._refuse(self.refusal or NOT_HTTP)
+            self._refuse(self.problem or not_http())
         else:
             self._watch_head()
 
@@ -208,7 +191,7 @@ class Protocol(HttpToolsProtocol):
     def _head_is_late(self) -> None:
         self.head_timer = None
         if self.in_head:
-            self._refuse(request_timeout(self.settings.header_seconds))
+            self._refuse(request_timeout(self.settings))
         else:
             self.transport.close()
 
@@ -223,7 +206,7 @@ class Protocol(HttpToolsProtocol):
         self.heard = True
         self.url += url
         if len(self.url) > self.settings.url_bytes:
-            self._note(uri_too_long(self.settings.url_bytes))
+            self._note(uri_too_long(self.settings))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.heard = True
@@ -238,11 +221,11 @@ class Protocol(HttpToolsProtocol):
         self.heard = True
         self.in_head = False
         if self.hosts != 1 and (self.hosts or self.parser.get_http_version() == "1.1"):
-            self._note(NO_HOST)
+            self._note(no_host())
         if not self.parser.should_upgrade():
             super().on_headers_complete()
         elif self.parser.get_method() == b"CONNECT":
-            self._note(NOT_HTTP)
+            self._note(not_http())
         else:
             self.scope["method"] = self.parser.get_method().decode("ascii")
 
@@ -259,8 +242,7 @@ class Protocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Write a reply that is ready at once: neither a task nor ASGI messages are needed for it."""
-        ready = self.door is not None and cycle.scope["type"] == "http" and not self.flow.write_paused
-        found = self.door.find(cycle.scope) if ready and self.door is not None else None
+        found = None if self.door is None or self.flow.write_paused else self.door.find(cycle.scope)
         if found is None:
             super()._start_asgi_task(cycle, app)
         else:
@@ -279,21 +261,23 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
         cycle.on_response()
 
-    # Rejections
+    # Problems
 
-    def _note(self, refusal: Rejection) -> NoReturn:
-        self.refusal = refusal
+    def _note(self, problem: Problem) -> NoReturn:
+        self.problem = problem
         raise RefusedError
 
-    def _refuse(self, refusal: Rejection) -> None:
+    def _refuse(self, problem: Problem) -> None:
         """Answer, then listen no more; answers that are under way are not disturbed."""
         self.deaf = True
         self._stop_head_timer()
+        if self.transport.is_closing():
+            return
         if self._is_idle():
-            self._answer(refusal)
+            self._answer(problem)
         elif self.cycle.more_body and not self.cycle.response_started:
             self._abandon_cycle()
-            self._answer(refusal)
+            self._answer(problem)
         elif self.cycle.more_body:
             self.transport.close()
         else:
@@ -304,9 +288,7 @@ class Protocol(HttpToolsProtocol):
         self.cycle.disconnected = True
         self.cycle.message_event.set()
 
-    def _answer(self, refusal: Rejection) -> None:
-        if self.transport.is_closing():
-            return
-        self.transport.write(refusal.to_bytes(self.server_state.default_headers))
+    def _answer(self, problem: Problem) -> None:
+        self.transport.write(to_bytes(problem, self.server_state.default_headers))
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)

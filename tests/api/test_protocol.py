@@ -1,0 +1,316 @@
+import json
+import re
+import time
+from asyncio import AbstractEventLoop, Transport
+from collections.abc import Iterator
+from typing import Any, cast
+from unittest.mock import create_autospec
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from service.api.protocol import Config, Protocol, not_http
+from service.settings import Settings
+from tests import stub_app
+from tests.live import Client, Live, live
+
+HEADER_SECONDS = 0.3
+GET = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+OK = b"HTTP/1.1 200 OK"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Live]:
+    chosen = Settings(
+        port=0,
+        header_seconds=HEADER_SECONDS,
+        url_bytes=500,
+        header_bytes=2000,
+        header_fields=20,
+        keep_alive_seconds=1,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.server.end_at_the_latest", lambda _seconds: None)
+        with live(stub_app.create_app(chosen), chosen) as running:
+            yield running
+
+
+@pytest.fixture
+def client(server: Live) -> Iterator[Client]:
+    with Client(server.port) as connection:
+        yield connection
+
+
+def problem(answer: bytes) -> dict[str, Any]:
+    """The problem document of the one answer, after a look at everything around it."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    document: dict[str, Any] = json.loads(body)
+    assert re.fullmatch(rf"HTTP/1\.1 {document['status']} [A-Z][A-Za-z -]+", lines[0])
+    fields = dict(line.split(": ", 1) for line in lines[1:])
+    assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", fields.pop("date"))
+    assert fields == {
+        "content-type": "application/problem+json",
+        "content-length": str(len(body)),
+        "cache-control": "no-store",
+        "connection": "close",
+        "x-request-id": document["instance"],
+    }
+    assert set(document) == {"type", "title", "status", "detail", "instance", "errors"}
+    assert re.fullmatch(r"[0-9a-f]{32}", document["instance"])
+    assert document["errors"] == []
+    return document
+
+
+def refused(answer: bytes, status: int, slug: str) -> str:
+    document = problem(answer)
+    assert (document["status"], document["type"]) == (status, f"/problems/{slug}")
+    return str(document["detail"])
+
+
+def test_an_ordinary_request_is_answered_and_the_connection_kept(client: Client) -> None:
+    for _ in range(2):
+        client.send(GET)
+        assert client.read(until=b'{"status":"live"}').startswith(OK)
+
+
+@pytest.mark.parametrize("sent", [b"G", b"GET /health/live HT", GET[:-2], b"\r\n" + GET[:-4]])
+def test_a_header_that_began_and_is_late_is_408(sent: bytes, client: Client) -> None:
+    began = time.monotonic()
+    client.send(sent)
+    assert (
+        refused(client.read(), 408, "request-timeout")
+        == "the header was not complete after 0.3 seconds: send it in one go"
+    )
+    assert HEADER_SECONDS * 0.9 < time.monotonic() - began < 2
+
+
+def test_trickling_does_not_help(client: Client) -> None:
+    began = time.monotonic()
+    for byte in GET[:8]:
+        client.send(bytes([byte]))
+        time.sleep(0.06)
+    refused(client.read(), 408, "request-timeout")
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n", b"\r\n\r\n\r\n"])
+def test_where_nothing_begins_the_connection_is_closed_without_a_word(sent: bytes, client: Client) -> None:
+    began = time.monotonic()
+    client.send(sent)
+    assert client.read() == b""
+    assert HEADER_SECONDS * 0.9 < time.monotonic() - began < 2
+
+
+def test_an_idle_connection_is_kept_longer_than_a_header_may_take(client: Client) -> None:
+    client.send(GET)
+    client.read(until=b"}")
+    time.sleep(2 * HEADER_SECONDS)
+    client.send(GET)
+    client.read(until=b"}")
+    began = time.monotonic()
+    assert client.read() == b""
+    assert 0.9 < time.monotonic() - began < 2
+
+
+def test_empty_lines_do_not_keep_a_connection(client: Client) -> None:
+    client.send(GET)
+    client.read(until=b"}")
+    began = time.monotonic()
+    client.send(b"\r\n")
+    assert client.read() == b""
+    assert HEADER_SECONDS * 0.9 < time.monotonic() - began < 0.9
+
+
+def test_the_second_header_of_a_connection_is_timed_too(client: Client) -> None:
+    client.send(GET)
+    client.read(until=b"}")
+    client.send(GET[:9])
+    refused(client.read(), 408, "request-timeout")
+
+
+def test_a_header_in_two_pieces_is_in_time(client: Client) -> None:
+    for _ in range(2):
+        client.send(GET[:9])
+        time.sleep(HEADER_SECONDS / 3)
+        client.send(GET[9:])
+        assert client.read(until=b"}").startswith(OK)
+
+
+def test_a_slow_answer_is_not_cut(client: Client) -> None:
+    client.send(b"GET /slow?seconds=0.6 HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert client.read(until=b"slept").startswith(OK)
+
+
+def test_a_late_second_request_does_not_disturb_the_first_answer(client: Client) -> None:
+    client.send(b"GET /slow?seconds=0.6 HTTP/1.1\r\nHost: x\r\n\r\n" + GET[:9])
+    answer = client.read()
+    assert answer.startswith(OK)
+    assert answer.endswith(b"slept")
+
+
+@pytest.mark.parametrize("size", [500, 501])
+def test_the_target_has_at_most_url_bytes(size: int, client: Client) -> None:
+    target = b"/asked/".ljust(size, b"a")
+    client.send(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    if size == 500:
+        assert client.read(until=b"}}").startswith(OK)
+    else:
+        detail = refused(client.read(), 414, "uri-too-long")
+        assert detail.startswith("the request target is longer than 500 bytes")
+
+
+def test_a_target_is_refused_while_it_arrives(client: Client) -> None:
+    client.send(b"GET /" + b"a" * 300)
+    client.send(b"a" * 300)
+    refused(client.read(), 414, "uri-too-long")
+
+
+@pytest.mark.parametrize("size", [2000, 2001])
+def test_the_fields_have_at_most_header_bytes(size: int, client: Client) -> None:
+    rest = size - len("Host: x\r\n") - len("A: \r\n") + 1
+    client.send(b"GET /health/live HTTP/1.1\r\nHost: x\r\nA: " + b"a" * (rest - 1) + b"\r\n\r\n")
+    if size == 2000:
+        assert client.read(until=b"}").startswith(OK)
+    else:
+        detail = refused(client.read(), 431, "header-fields-too-large")
+        assert detail == "the header has more than 20 fields or 2000 bytes"
+
+
+@pytest.mark.parametrize("count", [20, 21])
+def test_there_are_at_most_header_fields(count: int, client: Client) -> None:
+    client.send(b"GET /health/live HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * (count - 1) + b"\r\n")
+    if count == 20:
+        assert client.read(until=b"}").startswith(OK)
+    else:
+        refused(client.read(), 431, "header-fields-too-large")
+
+
+ENDLESS = {
+    "a field": b"GET / HTTP/1.1\r\nHost: x\r\nA: ",
+    "a name": b"GET / HTTP/1.1\r\nHost: x\r\n",
+    "a chunk's extension": b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+    "a trailer": b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: ",
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_what_has_no_end_is_refused_long_before_it_fills_the_memory(what: str, client: Client) -> None:
+    client.send(ENDLESS[what])
+    for _ in range(64):
+        try:
+            client.send(b"a" * 65536)
+        except OSError:  # the server has stopped listening
+            break
+    refused(client.read(until=b"}"), 431, "header-fields-too-large")
+
+
+def test_a_client_that_never_stops_sending_still_reads_the_answer(client: Client) -> None:
+    client.send(ENDLESS["a field"] + b"a" * 1_000_000)
+    refused(client.read(until=b"}"), 431, "header-fields-too-large")
+
+
+def test_many_trailers_are_refused(client: Client) -> None:
+    client.send(ENDLESS["a trailer"] + b"b\r\n" + b"A: b\r\n" * 1000)
+    refused(client.read(), 431, "header-fields-too-large")
+
+
+def test_a_trailer_does_not_become_a_header(client: Client) -> None:
+    client.send(b"GET /asked/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\n\r\n" + GET)
+    assert b'"trailer":false' in client.read(until=b"live")
+
+
+@pytest.mark.parametrize("hosts", [b"", b"Host: x\r\nHost: x\r\n"])
+def test_http_1_1_needs_one_host(hosts: bytes, client: Client) -> None:
+    client.send(b"GET /health/live HTTP/1.1\r\n" + hosts + b"\r\n")
+    assert refused(client.read(), 400, "bad-request") == "HTTP/1.1 requires one Host field: send it once"
+
+
+def test_http_1_0_needs_none(client: Client) -> None:
+    client.send(b"GET /health/live HTTP/1.0\r\n\r\n")
+    assert client.read().startswith(OK)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+        b"GET /caf\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_400(sent: bytes, client: Client) -> None:
+    client.send(sent)
+    assert refused(client.read(), 400, "bad-request") == "this is not HTTP/1.1: send a well-formed request"
+
+
+def test_a_broken_body_is_400_while_the_app_waits_for_it(client: Client) -> None:
+    client.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+    client.send(b"nonsense\r\n")
+    refused(client.read(), 400, "bad-request")
+
+
+def test_a_broken_second_request_does_not_disturb_the_first_answer(client: Client) -> None:
+    client.send(b"GET /slow?seconds=0.1 HTTP/1.1\r\nHost: x\r\n\r\n" + b"nonsense\r\n\r\n")
+    answer = client.read()
+    assert answer.endswith(b"slept")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQ\r\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Content-Length: 5\r\n\r\nhello",
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+    ],
+)
+def test_an_offered_upgrade_is_passed_over_body_and_all(body: bytes, client: Client) -> None:
+    client.send(b"POST /echo HTTP/1.1\r\nHost: x\r\n" + UPGRADE + body)
+    assert client.read(until=b"hello").startswith(OK)
+    client.send(GET)
+    assert client.read(until=b"}").startswith(OK)
+
+
+def test_a_body_that_follows_an_offered_upgrade_later(client: Client) -> None:
+    client.send(b"POST /echo HTTP/1.1\r\nHost: x\r\n" + UPGRADE + b"Content-Length: 5\r\n\r\n")
+    time.sleep(0.05)
+    client.send(b"hello")
+    assert client.read(until=b"hello").startswith(OK)
+
+
+def test_a_broken_body_after_the_answer_began_ends_the_connection() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
+            await send({"type": "http.response.body", "body": b"half", "more_body": True})
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+    chosen = Settings(port=0, drain_seconds=0)
+    with live(stub_app.create_app(chosen), chosen) as running, Client(running.port) as client:
+        running.config.loaded_app = app
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert client.read(until=b"half").endswith(b"half")
+        client.send(b"nonsense\r\n")
+        assert client.read() == b""
+
+
+def test_nothing_is_written_to_a_connection_that_is_closing(server: Live) -> None:
+    protocol = Protocol(cast(Config, server.config), server.server_state, {}, create_autospec(AbstractEventLoop))
+    protocol.transport = transport = create_autospec(Transport)
+    protocol._refuse(not_http())
+    assert [call[0] for call in transport.method_calls] == ["is_closing"]
+
+
+def test_a_client_that_leaves_is_not_answered(server: Live) -> None:
+    with Client(server.port) as client:
+        client.send(GET[:9])
+    with Client(server.port) as client:
+        client.send(GET)
+        assert client.read(until=b"}").startswith(OK)

@@ -1,0 +1,232 @@
+import errno
+import http.client
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from service import server
+from service.server import Server, address, listen, serve
+from service.settings import Settings
+from tests import stub_app
+from tests.live import Client, live, wait_until
+
+
+@pytest.fixture(autouse=True)
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The times at which the test process would have been ended; and the stub app in place of the service."""
+    seconds: list[float] = []
+    monkeypatch.setattr(server, "end_at_the_latest", seconds.append)
+    monkeypatch.setitem(sys.modules, "service.main", stub_app.MAIN)
+    return seconds
+
+
+def settings(**values: object) -> Settings:
+    return Settings.model_validate({"port": 0, "drain_seconds": 0, **values})
+
+
+def ask(port: int, path: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_serve_answers_until_a_signal_and_returns_0(
+    sig: int, ends: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    port = free_port()
+    answers: list[int] = []
+
+    def act() -> None:
+        wait_until(lambda: answering(port))
+        answers.append(ask(port, "/health/live"))
+        os.kill(os.getpid(), sig)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    assert serve(settings(port=port)) == 0
+    thread.join()
+    assert answers == [200]
+    assert ends == [15]
+    assert f"listening on http://127.0.0.1:{port}" in caplog.messages
+    assert caplog.messages[-1] == "stopped"
+
+
+def answering(port: int) -> bool:
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_taken_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert serve(settings(port=port)) == 1
+    line = f"posenc: cannot listen on 127.0.0.1:{port}: {os.strerror(errno.EADDRINUSE)}"
+    assert capsys.readouterr().err.strip().startswith(line)
+
+
+def test_several_workers_are_supervised(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, float]] = []
+
+    def supervise(count: int, work: object, grace: float) -> int:  # noqa: ARG001
+        seen.append((count, grace))
+        return 5
+
+    monkeypatch.setattr(server, "supervise", supervise)
+    assert serve(settings(workers=2, grace_seconds=9)) == 5
+    assert seen == [(2, 9)]
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "error"])
+def test_the_log_level_holds_for_all_and_hides_the_routine_of_uvicorn(level: str, capfd: object) -> None:
+    root, uvicorn = logging.getLogger(), logging.getLogger("uvicorn.error")
+    before = root.level, root.handlers, uvicorn.level
+    root.handlers = []
+    uvicorn.setLevel(logging.NOTSET)
+    try:
+        server.configure_logging(settings(log_level=level))
+        found = root.getEffectiveLevel(), uvicorn.getEffectiveLevel()
+    finally:
+        root.level, root.handlers = before[:2]
+        uvicorn.setLevel(before[2])
+    assert capfd is not None
+    assert found == {"debug": (10, 10), "info": (20, 30), "error": (40, 40)}[level]
+
+
+def test_a_name_listens_on_all_its_addresses_with_one_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, 1, 6, "", (f"127.0.0.{n}", 0)) for n in (1, 2, 1)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_names: found)
+    sockets = listen(settings(host="localhost"))
+    names = [opened.getsockname() for opened in sockets]
+    for opened in sockets:
+        opened.close()
+    assert [name[0] for name in names] == ["127.0.0.1", "127.0.0.2"]
+    assert names[0][1] == names[1][1] > 0
+
+
+def test_two_colons_take_both_families() -> None:
+    (opened,) = listen(settings(host="::"))
+    with opened:
+        place, port = opened.getsockname()[:2]
+        assert address(opened) == f"http://[{place}]:{port}"
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            pass
+
+
+def test_after_sigterm_it_drains_then_closes(ends: list[float]) -> None:
+    chosen = settings(drain_seconds=0.5, grace_seconds=5)
+    with live(stub_app.create_app(chosen), chosen) as running:
+        assert ask(running.port, "/health/ready") == 200
+        began = time.monotonic()
+        running.handle_exit(signal.SIGTERM, None)
+        assert ask(running.port, "/health/ready") == 503
+        assert ask(running.port, "/health/live") == 200
+        wait_until(lambda: running.should_exit)
+        assert 0.5 <= time.monotonic() - began < 1.5
+        wait_until(lambda: not answering(running.port))
+    assert ends == [5]
+
+
+def test_sigint_and_a_second_signal_do_not_wait_for_draining() -> None:
+    stopped = Server(stub_app.create_app(settings()), settings(drain_seconds=10))
+    began = time.monotonic()
+    stopped.handle_exit(signal.SIGTERM, None)
+    assert stopped.close_at is not None
+    assert stopped.close_at >= began + 10
+    stopped.handle_exit(signal.SIGTERM, None)
+    assert stopped.close_at < began + 5
+    interrupted = Server(stub_app.create_app(settings()), settings(drain_seconds=10))
+    interrupted.handle_exit(signal.SIGINT, None)
+    assert interrupted.close_at is not None
+    assert interrupted.close_at < began + 5
+
+
+def test_a_signal_while_requests_finish_ends_the_waiting() -> None:
+    stopped = Server(stub_app.create_app(settings()), settings())
+    stopped.should_exit = True
+    stopped.handle_exit(signal.SIGTERM, None)
+    assert stopped.force_exit
+
+
+def test_a_running_request_is_finished() -> None:
+    chosen = settings(grace_seconds=5)
+    with live(stub_app.create_app(chosen), chosen) as running, Client(running.port) as client:
+        client.send(b"GET /slow?seconds=0.5 HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: bool(running.server_state.tasks))
+        running.handle_exit(signal.SIGTERM, None)
+        assert client.read().endswith(b"slept")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /slow?seconds=60 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\npart",
+        b"GET /health/li",
+        b"",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_holds_the_process_longer_than_the_grace_period(sent: bytes) -> None:
+    chosen = settings(grace_seconds=1)
+    with live(stub_app.create_app(chosen), chosen) as running, Client(running.port) as client:
+        client.send(sent)
+        time.sleep(0.1)
+        began = time.monotonic()
+        running.handle_exit(signal.SIGTERM, None)
+        client.read()
+        assert time.monotonic() - began < 1.5
+
+
+def test_a_computation_that_does_not_let_go_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.setattr(logging, "shutdown", lambda: None)
+    server.end_at_the_latest(0.05)
+    wait_until(lambda: bool(codes))
+    assert codes == [1]
+
+
+COMMAND = """
+import sys
+from tests import stub_app
+sys.modules["service.main"] = stub_app.MAIN
+from service.command import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_ends_with_0(sig: int, workers: str, tmp_path: Path) -> None:
+    port = free_port()
+    arguments = ["serve", "--port", str(port), "--workers", workers, "--drain-seconds", "0"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments], stderr=log)
+    try:
+        wait_until(lambda: answering(port))
+        assert ask(port, "/health/live") == 200
+        process.send_signal(sig)
+        assert process.wait(5) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert b"Traceback" not in (tmp_path / "log").read_bytes()

@@ -1,0 +1,107 @@
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from service import workers
+from service.workers import Supervisor, supervise
+from tests.live import wait_until
+
+# Newer Pythons warn of a fork where other threads run: they do in pytest's process, not in the supervisor.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+def sign_in(folder: Path) -> Callable[[], int]:
+    """Work that leaves a file named for its process and then sleeps until a signal ends it."""
+
+    def work() -> int:
+        (folder / str(os.getpid())).touch()
+        time.sleep(30)
+        return 0
+
+    return work
+
+
+def meanwhile(act: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
+
+
+def at_work(folder: Path) -> list[int]:
+    return sorted(int(name) for name in os.listdir(folder))
+
+
+def stop_when(folder: Path, count: int, sig: int = signal.SIGTERM) -> threading.Thread:
+    def act() -> None:
+        wait_until(lambda: len(at_work(folder)) == count)
+        os.kill(os.getpid(), sig)
+
+    return meanwhile(act)
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_all_start_and_all_stop(sig: int, tmp_path: Path) -> None:
+    before = signal.getsignal(sig)
+    thread = stop_when(tmp_path, 3, sig)
+    assert supervise(3, sign_in(tmp_path), grace_seconds=5) == 0
+    thread.join()
+    assert len(at_work(tmp_path)) == 3
+    assert signal.getsignal(sig) == before
+
+
+def test_one_that_dies_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "FIRST_SECONDS", 0.0)
+
+    def act() -> None:
+        wait_until(lambda: len(at_work(tmp_path)) == 2)
+        os.kill(at_work(tmp_path)[0], signal.SIGKILL)
+        wait_until(lambda: len(at_work(tmp_path)) == 3)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = meanwhile(act)
+    assert supervise(2, sign_in(tmp_path), grace_seconds=5) == 0
+    thread.join()
+
+
+def test_one_that_cannot_start_ends_them_all(tmp_path: Path) -> None:
+    def work() -> int:
+        (tmp_path / str(os.getpid())).touch()
+        wait_until(lambda: len(at_work(tmp_path)) == 2)
+        if os.getpid() == at_work(tmp_path)[0]:
+            return 3
+        time.sleep(30)
+        return 0
+
+    started = time.monotonic()
+    assert supervise(2, work, grace_seconds=5) == 1
+    assert time.monotonic() - started < 5
+
+
+def test_one_that_does_not_let_go_is_killed(tmp_path: Path) -> None:
+    def work() -> int:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return sign_in(tmp_path)()
+
+    thread = stop_when(tmp_path, 1)
+    started = time.monotonic()
+    assert supervise(1, work, grace_seconds=-1.5) == 1
+    thread.join()
+    assert time.monotonic() - started < 5
+
+
+def test_a_second_signal_is_passed_on_and_sets_no_second_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, int]] = []
+    alarms: list[float] = []
+    monkeypatch.setattr(os, "kill", lambda pid, sig: sent.append((pid, sig)))
+    monkeypatch.setattr(signal, "setitimer", lambda _which, seconds: alarms.append(seconds))
+    supervisor = Supervisor(lambda: 0, grace_seconds=3)
+    supervisor.started = {11: 0.0, 12: 0.0}
+    supervisor.stop(signal.SIGTERM, None)
+    supervisor.stop(signal.SIGINT, None)
+    assert sent == [(11, 15), (12, 15), (11, 2), (12, 2)]
+    assert alarms == [5]
