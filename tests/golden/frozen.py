@@ -1,14 +1,13 @@
 """Frozen arrays: numbers of named library releases, with where they came from written inside the file.
 
-`python -m tests.golden.make_rope` (and `make_sinusoidal`, `make_alibi`, `make_minilm`) makes a file again; it needs
-the libraries that the file names. The tests only read. The same libraries give the same bytes.
+`python -m tests.golden.make_rope` (and `make_sinusoidal`, `make_alibi`, `make_minilm`) makes a file again;
+it needs the libraries that the file names. The tests only read. The same libraries give the same bytes.
 """
 
 import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,14 @@ from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent
 
-Arrays = Mapping[str, NDArray[Any]]
+Numbers = dict[str, NDArray[Any]]
 
 
 def library(name: str) -> Any:
     """A module of an oracle library; typed as anything, since the type checker runs without these libraries.
 
-    PyTorch's float32 powers differ by up to two ulp between instruction sets, so the generic one is chosen (unless
-    the environment names another) before PyTorch first starts, and one thread.
+    PyTorch's float32 powers differ by up to two ulp between instruction sets, so the generic one is chosen
+    (unless the environment names another) before PyTorch first starts, and one thread.
     """
     os.environ.setdefault("ATEN_CPU_CAPABILITY", "default")
     torch = import_module("torch")
@@ -43,13 +42,14 @@ def provenance(*distributions: str) -> NDArray[np.str_]:
     return np.array(json.dumps(facts, sort_keys=True))
 
 
-def save(name: str, arrays: Arrays, *distributions: str) -> None:
+def save(name: str, arrays: Numbers, *distributions: str) -> None:
     """Write `name`.npz beside this file."""
     # numpy's zip members carry a fixed date, so equal arrays make an equal file.
-    np.savez_compressed(FOLDER / f"{name}.npz", provenance=provenance(*distributions), **dict(arrays))
+    members: dict[str, Any] = {**arrays}
+    np.savez_compressed(FOLDER / f"{name}.npz", provenance=provenance(*distributions), **members)
 
 
-def load(name: str) -> dict[str, NDArray[Any]]:
+def load(name: str) -> Numbers:
     """The arrays of `name`.npz, `provenance` among them."""
     with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as file:
         return {key: file[key] for key in file.files}

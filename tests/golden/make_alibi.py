@@ -1,16 +1,14 @@
 """ALiBi slopes and biases of three libraries, frozen: `python -m tests.golden.make_alibi`.
 
-`bloom.H.slopes`, `mpt.H.slopes`, `x_transformers.H.slopes` (H,) for every head count H, and for a few of them
-`bloom.H.bias` (H, 1, keys), the key-only form; `mpt.H.bias` (H, 1, keys), the relative form of the last query;
-`x_transformers.H.bias` (H, queries, keys), the symmetric form. All float32.
+`bloom.H.slopes`, `mpt.H.slopes`, `x_transformers.H.slopes` (H,) for every head count H, and for a few of
+them `bloom.H.bias` (H, 1, keys), the key-only form; `mpt.H.bias` (H, 1, keys), the relative form of the
+last query; `x_transformers.H.bias` (H, queries, keys), the symmetric form. All float32.
 """
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.golden.frozen import library, save
+from tests.golden.frozen import Numbers, library, save
 
 HEADS = (1, 2, 3, 6, 7, 8, 12, 16, 40, 71, 112)
 BIAS_HEADS = (1, 2, 6, 7, 12)
@@ -35,11 +33,12 @@ def x_transformers(heads: int, queries: int, keys: int) -> NDArray[np.float32]:
     return np.asarray(bias(queries, keys))
 
 
-def build() -> dict[str, NDArray[Any]]:
+def build() -> Numbers:
     """Everything the file holds, by name."""
-    arrays: dict[str, NDArray[Any]] = {"heads": np.array(HEADS)}
+    arrays: Numbers = {"heads": np.array(HEADS)}
     for heads in HEADS:
-        # The slope is the bias at distance one, which each library reaches at another place and with another sign.
+        # The slope is the bias at distance one, which each library reaches at another place and with
+        # another sign.
         arrays[f"bloom.{heads}.slopes"] = bloom(heads, 2)[:, 0, 1]
         arrays[f"mpt.{heads}.slopes"] = -mpt(heads, 2)[:, 0, 0]
         arrays[f"x_transformers.{heads}.slopes"] = -x_transformers(heads, 1, 2)[:, 0, 0]

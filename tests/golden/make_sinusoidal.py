@@ -1,7 +1,7 @@
 """Sinusoidal tables of transformers and diffusers, frozen: `python -m tests.golden.make_sinusoidal`.
 
-Each case is `case.positions` (float64) and `case.table` (positions, dim; float32); `CASES` says which parameters of
-the service name the same table.
+Each case is `case.positions` (float64) and `case.table` (positions, dim; float32); `CASES` says which
+parameters of the service name the same table.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.golden.frozen import library, save
+from tests.golden.frozen import Numbers, library, save
 
 ROWS = (0, 1, 2, 7, 31, 255, 256, 511)
 TIMESTEPS = (0.0, 0.5, 1.0, 10.0, 249.75, 981.0, 999.0)
@@ -115,9 +115,9 @@ CASES = {
 }
 
 
-def build() -> dict[str, NDArray[Any]]:
+def build() -> Numbers:
     """Everything the file holds, by name."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: Numbers = {}
     for name, case in CASES.items():
         table = case.make(case)
         if table.shape != (len(case.positions), case.dim) or not np.isfinite(table).all():

@@ -68,7 +68,7 @@ def spacing(magnitude: Fraction, dtype: str) -> Fraction:
 
 
 def rounded(value: Real, dtype: str) -> float:
-    """The member of the dtype nearest to a real number, ties to even, as a Python float (which holds all four).
+    """The member of the dtype nearest to a real number, ties to even, as a float (which holds all four).
 
     The values of this service lie far below every overflow, so none is handled.
 

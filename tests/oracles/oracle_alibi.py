@@ -1,7 +1,8 @@
-"""Attention with linear biases in the paper's own recursion (Press et al. 2022, section 3), to a hundred digits.
+"""Attention with linear biases in the paper's own recursion (Press et al. 2022, section 3).
 
-For n heads, n a power of two, the slopes are the geometric sequence that starts at 2^(-B/n) and has that ratio
-(B = 8 in the paper). For other n: the slopes of the power of two below, then every other one of twice that many.
+For n heads, n a power of two, the slopes are the geometric sequence that starts at 2^(-B/n) and has that
+ratio (B = 8 in the paper). All to a hundred digits. For other n: the slopes of the power of two below, then
+every other one of twice that many.
 """
 
 import mpmath
@@ -37,9 +38,15 @@ def distance(query: int, key: int, form: str) -> int:
 
 
 def bias(
-    heads: int, queries: int, keys: int, offset: int | None = None, form: str = "relative", bias_max: Real = 8
+    heads: int,
+    queries: int,
+    keys: int,
+    offset: int | None = None,
+    *,
+    form: str = "relative",
+    bias_max: Real = 8,
 ) -> list[list[list[mpf]]]:
-    """The bias of every head, query and key; query number i stands at position i + offset (keys - queries)."""
+    """The bias of every head, query and key; query i stands at position i + offset (keys - queries)."""
     first = keys - queries if offset is None else offset
     with mpmath.workprec(PRECISION_BITS):
         return [

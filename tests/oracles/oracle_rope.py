@@ -22,6 +22,12 @@ def frequencies(dim: int, base: Real = 10000) -> list[mpf]:
         return [real(base) ** (-mpf(2 * pair) / dim) for pair in range(dim // 2)]
 
 
+def angles(position: Real, dim: int, base: Real = 10000) -> list[mpf]:
+    """What every pair turns by at a position."""
+    with mpmath.workprec(PRECISION_BITS):
+        return [real(position) * frequency for frequency in frequencies(dim, base)]
+
+
 def cos_sin(position: Real, dim: int, base: Real = 10000) -> tuple[list[mpf], list[mpf]]:
     """The cosines and the sines of the d/2 angles of one position.
 
@@ -30,12 +36,12 @@ def cos_sin(position: Real, dim: int, base: Real = 10000) -> tuple[list[mpf], li
     ['0.7539023', '0.997551', '0.6569866', '0.06994285']
     """
     with mpmath.workprec(PRECISION_BITS):
-        angles = [real(position) * frequency for frequency in frequencies(dim, base)]
-        return [mpmath.cos(angle) for angle in angles], [mpmath.sin(angle) for angle in angles]
+        turns = angles(position, dim, base)
+        return [mpmath.cos(turn) for turn in turns], [mpmath.sin(turn) for turn in turns]
 
 
 def full_width(values: Sequence[mpf], pairing: str) -> list[mpf]:
-    """A half-width row as its full-width table: [a, b] is [a, b, a, b] for half, [a, a, b, b] for interleaved."""
+    """A half-width row at full width: [a, b] is [a, b, a, b] for half, [a, a, b, b] for interleaved."""
     if pairing == "half":
         return [*values, *values]
     return [value for value in values for _ in range(2)]

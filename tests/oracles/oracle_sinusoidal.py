@@ -23,19 +23,21 @@ def encoding(
     dim: int,
     base: Real = 10000,
     layout: str = "interleaved",
+    *,
     odd_width: str = "extra-sine",
     frequency_shift: Real = 0,
 ) -> list[mpf]:
     """One row of the table.
 
-    An odd width is the even table with one channel more: `extra-sine` gives the paper's formula as it stands (the
-    last channel is a sine, exponents over d), `zero-column` an encoding of width d - 1 and a zero.
+    An odd width is the even table with one channel more: `extra-sine` gives the paper's formula as it
+    stands (the last channel is a sine, exponents over d), `zero-column` an encoding of width d - 1 and a
+    zero.
 
     >>> [mpmath.nstr(value, 9) for value in encoding(1, 5)]
     ['0.841470985', '0.540302306', '0.0251162229', '0.999684538', '0.000630957303']
     """
     if dim % 2 == 1 and odd_width == "zero-column":
-        return [*encoding(position, dim - 1, base, layout, odd_width, frequency_shift), mpf(0)]
+        return [*encoding(position, dim - 1, base, layout, frequency_shift=frequency_shift), mpf(0)]
     sines = []
     cosines = []
     with mpmath.workprec(PRECISION_BITS):
