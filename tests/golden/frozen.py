@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,11 @@ def library(name: str) -> Any:
     (unless the environment names another) before PyTorch first starts, and one thread.
     """
     os.environ.setdefault("ATEN_CPU_CAPABILITY", "default")
-    torch = import_module("torch")
-    torch.set_num_threads(1)
-    return import_module(name)
+    with warnings.catch_warnings():
+        # What the libraries deprecate of each other while they are imported is not ours to mend.
+        warnings.simplefilter("ignore")
+        import_module("torch").set_num_threads(1)
+        return import_module(name)
 
 
 def provenance(*distributions: str) -> NDArray[np.str_]:

@@ -9,6 +9,7 @@ Pair k of a head turns by the angle p * base^(-2k/d):
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import mpmath
 from mpmath import mpf
@@ -16,10 +17,11 @@ from mpmath import mpf
 from tests.oracles.exact import PRECISION_BITS, Real, real
 
 
-def frequencies(dim: int, base: Real = 10000) -> list[mpf]:
+@cache
+def frequencies(dim: int, base: Real = 10000) -> tuple[mpf, ...]:
     """base^(-2k/d) for every pair k of a rotary width d."""
     with mpmath.workprec(PRECISION_BITS):
-        return [real(base) ** (-mpf(2 * pair) / dim) for pair in range(dim // 2)]
+        return tuple(real(base) ** (-mpf(2 * pair) / dim) for pair in range(dim // 2))
 
 
 def angles(position: Real, dim: int, base: Real = 10000) -> list[mpf]:

@@ -6,12 +6,15 @@
 Nothing here knows the service; nothing is vectorised.
 """
 
+from functools import cache
+
 import mpmath
 from mpmath import mpf
 
 from tests.oracles.exact import PRECISION_BITS, Real, real
 
 
+@cache
 def frequency(pair: int, dim: int, base: Real = 10000, frequency_shift: Real = 0) -> mpf:
     """base^(-pair / (d/2 - shift)): shift 0 is the paper, shift 1 is tensor2tensor, fairseq and Whisper."""
     with mpmath.workprec(PRECISION_BITS):

@@ -99,7 +99,7 @@ def test_far_positions_keep_their_digits() -> None:
 
 
 def test_rotations_by_hand() -> None:
-    assert shown(oracle_rope.frequencies(4)) == pytest.approx([1, 0.01])
+    assert shown([*oracle_rope.frequencies(4)]) == pytest.approx([1, 0.01])
     cosines, sines = oracle_rope.cos_sin(7, 4)
     assert shown(cosines + sines) == pytest.approx([0.75390225, 0.997551, 0.6569866, 0.06994285], abs=1e-7)
     half = oracle_rope.rotate([1, 2, 3, 4], 1)
