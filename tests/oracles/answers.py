@@ -61,9 +61,7 @@ async def asked_for_npy(client: Client, address: str, **parameters: Query) -> Ar
     return read_npy(answer.content)
 
 
-async def posted(
-    client: Client, address: str, arrays: Mapping[str, Array], **parameters: Query
-) -> dict[str, Array]:
+async def posted(client: Client, address: str, arrays: Mapping[str, Array], **parameters: Query) -> dict[str, Array]:
     """Every tensor of a POST, safetensors there and back."""
     body = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     return read_safetensors(await _sent(client, f"{address}.safetensors", body, parameters))
@@ -76,9 +74,7 @@ async def posted_npy(client: Client, address: str, array: Array, **parameters: Q
     return read_npy(await _sent(client, f"{address}.npy", file.getvalue(), parameters))
 
 
-async def posted_json(
-    client: Client, address: str, body: Mapping[str, Any], **parameters: Query
-) -> dict[str, Array]:
+async def posted_json(client: Client, address: str, body: Mapping[str, Any], **parameters: Query) -> dict[str, Array]:
     """Every tensor of a POST, JSON there and back."""
     answer = await client.post(
         address,
@@ -126,8 +122,6 @@ def read_safetensors(body: bytes) -> dict[str, Array]:
     tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        array = np.frombuffer(body[start + begin : start + end], dtypes[entry["dtype"]]).reshape(
-            entry["shape"]
-        )
+        array = np.frombuffer(body[start + begin : start + end], dtypes[entry["dtype"]]).reshape(entry["shape"])
         tensors[name] = from_bfloat16_bits(array) if entry["dtype"] == "BF16" else array
     return tensors

@@ -53,9 +53,7 @@ async def test_the_service_agrees_with_the_libraries(client: Client, alibi: Numb
 
 @pytest.mark.parametrize("heads", [*HEADS, 5, 33])
 @pytest.mark.parametrize("bias_max", [8, 5.5])
-async def test_slopes_are_the_papers_recursion_rounded_once(
-    client: Client, heads: int, bias_max: float
-) -> None:
+async def test_slopes_are_the_papers_recursion_rounded_once(client: Client, heads: int, bias_max: float) -> None:
     exact = oracle_alibi.slopes(heads, bias_max)
     for dtype in ("float32", "float16", "bfloat16"):
         ours = await asked(client, SLOPES, heads=heads, alibi_bias_max=bias_max, dtype=dtype)
@@ -99,9 +97,7 @@ async def test_biases_are_the_papers_rounded_once(client: Client, form: str, off
     exact = oracle_alibi.bias(heads, queries, keys, offset, form=form)
     placed = {} if offset is None else {"offset": offset}
     for dtype in ("float32", "bfloat16", "float16"):
-        ours = await asked(
-            client, BIAS, heads=heads, queries=queries, keys=keys, form=form, dtype=dtype, **placed
-        )
+        ours = await asked(client, BIAS, heads=heads, queries=queries, keys=keys, form=form, dtype=dtype, **placed)
         rows = 1 if form == "key-only" else queries
         assert ours["bias"].shape == (heads, rows, keys)
         for head in range(heads):

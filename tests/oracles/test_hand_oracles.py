@@ -119,9 +119,7 @@ def test_slopes_by_hand() -> None:
     assert shown(slopes(8)) == [2.0**-power for power in range(1, 9)]
     assert shown(slopes(1)) == [0.00390625]
     assert shown(slopes(3)) == [0.0625, 0.00390625, 0.25]
-    assert shown(slopes(12)[8:]) == pytest.approx(
-        [0.707106781, 0.353553391, 0.176776695, 0.088388348], abs=1e-9
-    )
+    assert shown(slopes(12)[8:]) == pytest.approx([0.707106781, 0.353553391, 0.176776695, 0.088388348], abs=1e-9)
     assert len(slopes(71)) == 71
     assert shown(slopes(2, bias_max=16)) == [2.0**-8, 2.0**-16]
 

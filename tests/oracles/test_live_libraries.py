@@ -51,9 +51,7 @@ async def test_llama_tables_of_every_width_and_base(client: Client, width: int, 
 
 async def test_whispers_whole_table(client: Client) -> None:
     theirs = np.asarray(library("transformers.models.whisper.modeling_whisper").sinusoids(1500, 384))
-    ours = await asked(
-        client, "/v1/encodings/sinusoidal", length=1500, dim=384, layout="sin-cos", frequency_shift=1
-    )
+    ours = await asked(client, "/v1/encodings/sinusoidal", length=1500, dim=384, layout="sin-cos", frequency_shift=1)
     # Their float32 frequencies (four ulp at most) and angles, at positions below 1500.
     angle_error = np.arange(1500)[:, None] * 5 * 2.0**-23
     assert (np.abs(ours["encoding"].astype(np.float64) - theirs) <= angle_error + 2.0**-23).all()

@@ -45,9 +45,7 @@ async def test_exact_tables_are_the_real_numbers_rounded_once(client: Client) ->
     await check_exact_tables(client, LLAMA, POSITIONS.tolist())
 
 
-async def test_exact_tables_differ_from_the_library_as_float32_angles_must(
-    client: Client, llama: Numbers
-) -> None:
+async def test_exact_tables_differ_from_the_library_as_float32_angles_must(client: Client, llama: Numbers) -> None:
     # Half an ulp of a float32 angle is angle * 2^-24, and the frequency's own error (two ulp) is multiplied
     # as well.
     tables = await asked(client, ROPE, dim=128, base=500000, positions=POSITIONS.tolist(), columns="half")
@@ -55,9 +53,7 @@ async def test_exact_tables_differ_from_the_library_as_float32_angles_must(
     for name in ("cos", "sin"):
         difference = np.abs(tables[name].astype(np.float64) - llama[name])
         assert (difference <= angles * 3 * 2.0**-23 + 2.0**-23).all()
-        assert (
-            difference.max() > 1e-3
-        )  # at position 131071: exact arithmetic is another product, not a better copy
+        assert difference.max() > 1e-3  # at position 131071: exact arithmetic is another product, not a better copy
 
 
 async def test_full_columns_repeat_the_pairs_in_the_order_of_the_pairing(client: Client) -> None:

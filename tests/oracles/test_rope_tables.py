@@ -86,9 +86,7 @@ async def test_angles_are_the_products_rounded_once(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("offset", "length"), [(0, 40), (4090, 20), (131060, 12), (-3, 7)])
-async def test_consecutive_positions_are_the_real_numbers_too(
-    client: Client, offset: int, length: int
-) -> None:
+async def test_consecutive_positions_are_the_real_numbers_too(client: Client, offset: int, length: int) -> None:
     # A range of positions may be computed by another way than single ones: it has the same bits to give.
     tables = await asked(client, ROPE, dim=10, offset=offset, length=length, columns="half")
     exact = [oracle_rope.cos_sin(position, 10) for position in range(offset, offset + length)]
@@ -99,9 +97,7 @@ async def test_consecutive_positions_are_the_real_numbers_too(
 async def test_bfloat16_rounds_the_answer_and_not_the_position(client: Client) -> None:
     # A position rounded to bfloat16 would be 15936, whose cosine is -0.268; inv_freq rounded would give
     # 0.424 below.
-    tables = await asked(
-        client, ROPE, dim=128, positions=[257, 15962, 4095], columns="half", dtype="bfloat16"
-    )
+    tables = await asked(client, ROPE, dim=128, positions=[257, 15962, 4095], columns="half", dtype="bfloat16")
     expected = from_bfloat16_bits(np.array([0xBF68], np.uint16))
     assert tables["cos"][1, 0] == expected[0] == -0.90625
     assert tables["cos"][2, 1] == np.float32(rounded(oracle_rope.cos_sin(4095, 128)[0][1], "bfloat16"))

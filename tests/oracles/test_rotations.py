@@ -25,9 +25,7 @@ Table = NDArray[np.float64]
 def exact_tables(positions: list[int], width: int) -> tuple[Table, Table]:
     """cos and sin (positions, pairs) as the float64 nearest to the real numbers."""
     rows = [oracle_rope.cos_sin(position, width) for position in positions]
-    return rounded_rows([cos for cos, _ in rows], "float64"), rounded_rows(
-        [sin for _, sin in rows], "float64"
-    )
+    return rounded_rows([cos for cos, _ in rows], "float64"), rounded_rows([sin for _, sin in rows], "float64")
 
 
 def pairs_of(case: Rotation, x: NDArray[Any]) -> tuple[Table, Table]:
@@ -112,9 +110,9 @@ async def test_float64_vectors_turn_as_the_papers_loops_say(
             x.tolist(), 8191 + row, base=500, pairing=pairing, rotary_dim=rotary_dim, direction=direction
         )
         largest = float(np.abs(x).max())
-        assert max(
-            abs(float(mpmath.mpf(ours) - real)) for ours, real in zip(turned[row], exact, strict=True)
-        ) <= (8 * 2.0**-53 * largest)
+        assert max(abs(float(mpmath.mpf(ours) - real)) for ours, real in zip(turned[row], exact, strict=True)) <= (
+            8 * 2.0**-53 * largest
+        )
 
 
 async def test_the_known_vectors(client: Client) -> None:

@@ -112,9 +112,7 @@ async def test_every_width_and_layout(client: Client, dim: int, layout: str, bas
 
 async def test_an_odd_width_with_a_shift_keeps_half_the_width_in_its_exponents(client: Client) -> None:
     for odd_width in ("extra-sine", "zero-column"):
-        ours = await asked(
-            client, SINUSOIDAL, dim=7, odd_width=odd_width, frequency_shift=1, positions=[1, 300]
-        )
+        ours = await asked(client, SINUSOIDAL, dim=7, odd_width=odd_width, frequency_shift=1, positions=[1, 300])
         rows = [oracle_sinusoidal.encoding(p, 7, odd_width=odd_width, frequency_shift=1) for p in (1, 300)]
         assert np.array_equal(ours["encoding"], rounded_rows(rows, "float32"))
 
@@ -126,9 +124,7 @@ async def test_consecutive_rows_are_the_rows_of_their_positions(client: Client) 
 
 
 async def test_bfloat16_is_rounded_and_not_cut_off(client: Client) -> None:
-    answer = await client.get(
-        f"{SINUSOIDAL}.bin", params={"positions": "1,2,3", "dim": "4", "dtype": "bfloat16"}
-    )
+    answer = await client.get(f"{SINUSOIDAL}.bin", params={"positions": "1,2,3", "dim": "4", "dtype": "bfloat16"})
     assert answer.status_code == 200
     bits = np.frombuffer(answer.content, "<u2").reshape(3, 4)
     # sin(0.01), cos(0.01), sin(2), sin(3): the last bits that cutting off would lose.
@@ -154,8 +150,6 @@ async def test_the_worked_example_of_every_introduction(client: Client) -> None:
 
 async def test_embeddings_are_scaled_before_the_encoding_is_added(client: Client) -> None:
     x = [[0.5, -0.25, 1, 0, 2], [1, 1, 1, 1, 1]]
-    added = await posted_json(
-        client, ADD, {"tensors": {"x": x}}, dtype="float64", embedding_scale="sqrt-dim", offset=3
-    )
+    added = await posted_json(client, ADD, {"tensors": {"x": x}}, dtype="float64", embedding_scale="sqrt-dim", offset=3)
     rows = rounded_rows([oracle_sinusoidal.encoding(position, 5) for position in (3, 4)], "float64")
     assert added["x"] == pytest.approx(np.array(x) * np.sqrt(5) + rows, abs=1e-14)

@@ -33,9 +33,7 @@ def parameters(case: Table) -> dict[str, Query]:
 
 def of_case(numbers: Numbers, name: str) -> Numbers:
     """The frozen arrays of one case, without its prefix."""
-    return {
-        key.removeprefix(f"{name}."): array for key, array in numbers.items() if key.startswith(f"{name}.")
-    }
+    return {key.removeprefix(f"{name}."): array for key, array in numbers.items() if key.startswith(f"{name}.")}
 
 
 async def check_frequencies(client: Client, case: Table, frozen: Numbers) -> None:
