@@ -1,0 +1,26 @@
+"""The libraries' numbers as fixtures: frozen in an ordinary run, computed anew in one marked `oracle`."""
+
+import pytest
+
+from tests.golden import make_alibi, make_rope, make_sinusoidal
+from tests.golden.frozen import Numbers, load
+
+SOURCES = ["frozen", pytest.param("live", marks=pytest.mark.oracle)]
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def rope(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_rope.py` describes."""
+    return load("rope") if request.param == "frozen" else make_rope.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def sinusoidal(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_sinusoidal.py` describes."""
+    return load("sinusoidal") if request.param == "frozen" else make_sinusoidal.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def alibi(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_alibi.py` describes."""
+    return load("alibi") if request.param == "frozen" else make_alibi.build()

@@ -1,0 +1,40 @@
+"""The frozen files say where they came from, and stay small enough to live beside the code."""
+
+import json
+
+import pytest
+
+from tests.golden.frozen import FOLDER, load
+
+RELEASES = {"torch": "2.13.0", "transformers": "5.24.0", "diffusers": "0.42.1", "x-transformers": "2.31.10"}
+FILES = {
+    "rope": ("torch", "transformers"),
+    "sinusoidal": ("torch", "transformers", "diffusers"),
+    "alibi": ("torch", "transformers", "x-transformers"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_names_the_releases_and_the_instruction_set_that_made_it(name: str) -> None:
+    provenance = json.loads(str(load(name)["provenance"]))
+    for distribution in FILES[name]:
+        # PyTorch's version carries its build (+cpu).
+        assert provenance[distribution].partition("+")[0] == RELEASES[distribution]
+    assert provenance["cpu_capability"] == "DEFAULT"
+    assert provenance["libc"]
+
+
+def test_every_file_has_its_script_and_the_trained_vectors_their_licence() -> None:
+    assert {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.npz")} == {
+        *(f"{name}.npz" for name in FILES),
+        "minilm/tables.npz",
+    }
+    for name in (*FILES, "minilm"):
+        assert (FOLDER / f"make_{name}.py").is_file()
+    licence = (FOLDER / "minilm" / "LICENSE").read_text()
+    assert "MIT License" in licence
+    assert "Apache-2.0" in licence
+
+
+def test_the_files_together_are_small() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*.npz")) < 1_500_000

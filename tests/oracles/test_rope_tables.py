@@ -1,0 +1,118 @@
+"""Rotary tables of other widths and of partial rotation, against transformers 5.24 by the two-stage rule.
+
+Widths 34, 80 and 96 are here because k/d is no binary fraction: PyTorch's float32 exponents then move the
+frequencies by up to six ulp away from the real numbers.
+"""
+
+import numpy as np
+import pytest
+
+from tests.golden.frozen import Numbers
+from tests.golden.make_rope import TABLES
+from tests.oracles import oracle_rope
+from tests.oracles.answers import Client, asked
+from tests.oracles.exact import from_bfloat16_bits, rounded, rounded_rows, ulps_apart
+from tests.oracles.two_stage import (
+    ROPE,
+    check_exact_tables,
+    check_float32_tables,
+    check_frequencies,
+    check_library,
+    of_case,
+)
+
+pytestmark = pytest.mark.anyio
+
+OTHERS = [name for name in TABLES if name != "llama31"]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+async def test_the_two_stages(client: Client, rope: Numbers, name: str) -> None:
+    frozen = of_case(rope, name)
+    check_library(frozen)
+    await check_frequencies(client, TABLES[name], frozen)
+    await check_float32_tables(client, TABLES[name], frozen)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+async def test_exact_tables_are_the_real_numbers_rounded_once(client: Client, name: str) -> None:
+    await check_exact_tables(client, TABLES[name], [1, 17, 257, 8193, 131071, 2**53, -5])
+
+
+async def test_float32_frequencies_of_width_34_are_the_librarys_and_not_the_real_numbers(
+    client: Client, rope: Numbers
+) -> None:
+    ours = await asked(client, ROPE, dim=34, output="frequencies", arithmetic="float32")
+    real = [rounded(value, "float32") for value in oracle_rope.frequencies(34)]
+    assert ulps_apart(ours["frequencies"], rope["llama_d34.inv_freq"]).max() <= 2
+    assert ulps_apart(ours["frequencies"], real).max() >= 3
+
+
+async def test_gptj_tables_of_rotary_dim_64(client: Client, rope: Numbers) -> None:
+    positions = rope["positions"][: len(rope["gptj_d64.cos"])]
+    inv_freq = await asked(client, ROPE, dim=256, rotary_dim=64, output="frequencies", arithmetic="float32")
+    # GPT-J's frequencies are Llama's of that width: the file holds them once.
+    same = inv_freq["frequencies"] == rope["llama_d64.inv_freq"]
+    assert same.mean() > 0.75
+    tables = await asked(
+        client,
+        ROPE,
+        dim=256,
+        rotary_dim=64,
+        positions=positions.tolist(),
+        pairing="interleaved",
+        arithmetic="float32",
+    )
+    for name in ("cos", "sin"):
+        assert tables[name].shape == (len(positions), 64)
+        assert ulps_apart(tables[name][:, ::2][:, same], rope[f"gptj_d64.{name}"][:, same]).max() <= 1
+        assert np.array_equal(tables[name][:, ::2], tables[name][:, 1::2])
+
+
+async def test_real_positions_between_the_integers(client: Client) -> None:
+    positions = [0.5, -0.25, 1e-3, 1e6 + 0.125]
+    tables = await asked(client, ROPE, dim=6, positions=positions, columns="half")
+    exact = [oracle_rope.cos_sin(position, 6) for position in positions]
+    assert np.array_equal(tables["cos"], rounded_rows([cos for cos, _ in exact], "float32"))
+    assert np.array_equal(tables["sin"], rounded_rows([sin for _, sin in exact], "float32"))
+
+
+async def test_angles_are_the_products_rounded_once(client: Client) -> None:
+    positions = [0, 1, 7, 4097]
+    for dtype in ("float32", "bfloat16"):
+        ours = await asked(client, ROPE, dim=34, positions=positions, output="angles", dtype=dtype)
+        exact = [oracle_rope.angles(position, 34) for position in positions]
+        assert np.array_equal(ours["angles"], rounded_rows(exact, dtype))
+
+
+@pytest.mark.parametrize(("offset", "length"), [(0, 40), (4090, 20), (131060, 12), (-3, 7)])
+async def test_consecutive_positions_are_the_real_numbers_too(client: Client, offset: int, length: int) -> None:
+    # A range of positions may be computed by another way than single ones: it has the same bits to give.
+    tables = await asked(client, ROPE, dim=10, offset=offset, length=length, columns="half")
+    exact = [oracle_rope.cos_sin(position, 10) for position in range(offset, offset + length)]
+    assert np.array_equal(tables["cos"], rounded_rows([cos for cos, _ in exact], "float32"))
+    assert np.array_equal(tables["sin"], rounded_rows([sin for _, sin in exact], "float32"))
+
+
+async def test_bfloat16_rounds_the_answer_and_not_the_position(client: Client) -> None:
+    # A position rounded to bfloat16 would be 15936, whose cosine is -0.268; inv_freq rounded would give
+    # 0.424 below.
+    tables = await asked(client, ROPE, dim=128, positions=[257, 15962, 4095], columns="half", dtype="bfloat16")
+    expected = from_bfloat16_bits(np.array([0xBF68], np.uint16))
+    assert tables["cos"][1, 0] == expected[0] == -0.90625
+    assert tables["cos"][2, 1] == np.float32(rounded(oracle_rope.cos_sin(4095, 128)[0][1], "bfloat16"))
+    assert abs(tables["cos"][2, 1] - -0.742365818) < 2**-9
+
+
+async def test_ggml_multiplies_its_angle_from_pair_to_pair(client: Client) -> None:
+    scale = np.float32(rounded(oracle_rope.frequencies(128)[1], "float32"))
+    positions = [1, 4095, 131071]
+    angles = np.empty((len(positions), 64), dtype=np.float32)
+    for row, position in enumerate(positions):
+        angle = np.float32(position)
+        for pair in range(64):
+            angles[row, pair] = angle
+            angle = np.float32(angle * scale)
+    tables = await asked(client, ROPE, dim=128, positions=positions, columns="half", arithmetic="ggml")
+    for name, wave in {"cos": np.cos, "sin": np.sin}.items():
+        assert ulps_apart(tables[name], wave(angles.astype(np.float64)).astype(np.float32)).max() <= 1

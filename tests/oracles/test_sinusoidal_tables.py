@@ -1,0 +1,155 @@
+"""Sinusoidal tables against transformers, diffusers, the introductions' module and the paper's loops."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.golden.frozen import Numbers
+from tests.golden.make_sinusoidal import CASES, Case
+from tests.oracles import oracle_sinusoidal
+from tests.oracles.answers import Client, Query, asked, asked_in_json, from_json, posted_json
+from tests.oracles.exact import rounded_rows, ulps_apart
+
+pytestmark = pytest.mark.anyio
+
+SINUSOIDAL = "/v1/encodings/sinusoidal"
+ADD = "/v1/apply/sinusoidal"
+EPS = 2.0**-24
+
+
+def parameters(case: Case) -> dict[str, Query]:
+    """The service's parameters for a library's table."""
+    given: dict[str, Query] = {
+        "dim": case.dim,
+        "layout": case.layout,
+        "odd_width": case.odd_width,
+        "frequency_shift": case.frequency_shift,
+        "positions": [int(p) if p == int(p) else p for p in case.positions],
+    }
+    if case.padding_idx is not None:
+        given["padding_idx"] = case.padding_idx
+    return given
+
+
+def paper(case: Case, dtype: str) -> NDArray[np.float64]:
+    """The case's table in the paper's own loops, rounded once."""
+    rows = [
+        oracle_sinusoidal.encoding(
+            position,
+            case.dim,
+            layout=case.layout,
+            odd_width=case.odd_width,
+            frequency_shift=case.frequency_shift,
+        )
+        for position in case.positions
+    ]
+    table = rounded_rows(rows, dtype)
+    if case.padding_idx is not None:
+        table[[position == case.padding_idx for position in case.positions]] = 0
+    return table
+
+
+def float32_error(case: Case) -> NDArray[np.float64]:
+    """What a table of float32 steps can differ from the real numbers by, element by element (positions, dim).
+
+    w = exp(x) with x = k * -c: two roundings of x (and one of c before it) move w by 3 |x| eps, the
+    exponential by 2 eps, the angle's product by eps; sine and cosine move at most as the angle does, and by
+    2 eps of their own.
+    """
+    log_w = np.zeros(case.dim)
+    pairs = case.dim // 2
+    exponents = -np.log(10000) * np.arange(pairs) / (pairs - case.frequency_shift)
+    if case.layout == "interleaved":
+        log_w[0 : 2 * pairs : 2] = log_w[1 : 2 * pairs : 2] = exponents
+    else:
+        log_w[: 2 * pairs] = np.tile(exponents, 2)
+    angles = np.array(case.positions)[:, None] * np.exp(log_w)
+    bound: NDArray[np.float64] = angles * (3 * np.abs(log_w) + 3) * EPS + 2 * EPS
+    return bound
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_library_agrees_with_the_papers_loops(sinusoidal: Numbers, name: str) -> None:
+    case, frozen = CASES[name], sinusoidal[f"{name}.table"]
+    if case.arithmetic == "float64":
+        # Float64 angles, rounded to float32 at the end: a table entry may fall to the other side of a tie
+        # at most.
+        assert ulps_apart(frozen, paper(case, "float32")).max() <= 1
+    else:
+        assert (np.abs(frozen - paper(case, "float64")) <= float32_error(case)).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_the_service_agrees_with_the_library(client: Client, sinusoidal: Numbers, name: str) -> None:
+    case, frozen = CASES[name], sinusoidal[f"{name}.table"]
+    ours = (await asked(client, SINUSOIDAL, **parameters(case)))["encoding"]
+    assert ours.dtype == np.float32
+    if case.arithmetic == "float64":
+        assert ulps_apart(ours, frozen).max() <= 1
+    else:
+        assert (np.abs(ours.astype(np.float64) - frozen) <= float32_error(case) + EPS).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_the_service_is_the_papers_loops_rounded_once(client: Client, name: str) -> None:
+    case = CASES[name]
+    for dtype in ("float32", "float16", "bfloat16"):
+        ours = await asked(client, SINUSOIDAL, **parameters(case), dtype=dtype)
+        assert np.array_equal(ours["encoding"], paper(case, dtype)), dtype
+    ours = await asked(client, SINUSOIDAL, **parameters(case), dtype="float64")
+    assert ulps_apart(ours["encoding"], paper(case, "float64"), "float64").max() <= 1
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 5, 34, 33])
+@pytest.mark.parametrize("layout", ["interleaved", "sin-cos", "cos-sin"])
+@pytest.mark.parametrize("base", [100, 10000, 1.2e7])
+async def test_every_width_and_layout(client: Client, dim: int, layout: str, base: float) -> None:
+    positions = [0, 1, 4095, 2**24 + 1, -7, 0.5]
+    ours = await asked(client, SINUSOIDAL, dim=dim, layout=layout, base=base, positions=positions)
+    rows = [oracle_sinusoidal.encoding(position, dim, base, layout) for position in positions]
+    assert np.array_equal(ours["encoding"], rounded_rows(rows, "float32"))
+
+
+async def test_an_odd_width_with_a_shift_keeps_half_the_width_in_its_exponents(client: Client) -> None:
+    for odd_width in ("extra-sine", "zero-column"):
+        ours = await asked(client, SINUSOIDAL, dim=7, odd_width=odd_width, frequency_shift=1, positions=[1, 300])
+        rows = [oracle_sinusoidal.encoding(p, 7, odd_width=odd_width, frequency_shift=1) for p in (1, 300)]
+        assert np.array_equal(ours["encoding"], rounded_rows(rows, "float32"))
+
+
+async def test_consecutive_rows_are_the_rows_of_their_positions(client: Client) -> None:
+    ours = await asked(client, SINUSOIDAL, dim=6, length=300, offset=1900)
+    rows = [oracle_sinusoidal.encoding(position, 6) for position in range(1900, 2200)]
+    assert np.array_equal(ours["encoding"], rounded_rows(rows, "float32"))
+
+
+async def test_bfloat16_is_rounded_and_not_cut_off(client: Client) -> None:
+    answer = await client.get(f"{SINUSOIDAL}.bin", params={"positions": "1,2,3", "dim": "4", "dtype": "bfloat16"})
+    assert answer.status_code == 200
+    bits = np.frombuffer(answer.content, "<u2").reshape(3, 4)
+    # sin(0.01), cos(0.01), sin(2), sin(3): the last bits that cutting off would lose.
+    assert [int(bits[place]) for place in ((0, 2), (0, 3), (1, 0), (2, 0))] == [
+        0x3C24,
+        0x3F80,
+        0x3F69,
+        0x3E11,
+    ]
+
+
+async def test_json_holds_the_same_numbers(client: Client) -> None:
+    table = await asked(client, SINUSOIDAL, length=7, dim=34, layout="sin-cos")
+    shown = await asked_in_json(client, SINUSOIDAL, length=7, dim=34, layout="sin-cos")
+    assert shown["tensors"]["encoding"]["axes"] == ["position", "channel"]
+    assert np.array_equal(from_json(shown["tensors"]["encoding"]), table["encoding"])
+
+
+async def test_the_worked_example_of_every_introduction(client: Client) -> None:
+    added = await posted_json(client, ADD, {"tensors": {"x": [[0.51, -0.22, 0.88, 0.14]]}}, dtype="float64")
+    assert added["x"][0] == pytest.approx([0.51, 0.78, 0.88, 1.14], abs=1e-12)
+
+
+async def test_embeddings_are_scaled_before_the_encoding_is_added(client: Client) -> None:
+    x = [[0.5, -0.25, 1, 0, 2], [1, 1, 1, 1, 1]]
+    added = await posted_json(client, ADD, {"tensors": {"x": x}}, dtype="float64", embedding_scale="sqrt-dim", offset=3)
+    rows = rounded_rows([oracle_sinusoidal.encoding(position, 5) for position in (3, 4)], "float64")
+    assert added["x"] == pytest.approx(np.array(x) * np.sqrt(5) + rows, abs=1e-14)
