@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 from starlette.requests import Request
-from starlette.types import ASGIApp
+from starlette.responses import Response
 
 from service.api.bodies import JSON, arrays_from, media_type, read_body
 from service.api.caching import FRESH, IMMUTABLE, Reply, byte_range, canonical, encoded, etag, head, none_match
@@ -104,7 +104,7 @@ def understand(
 
 async def answer_get(
     request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources
-) -> ASGIApp:
+) -> Response:
     """GET and HEAD."""
     asked = read_asked(scheme, request.scope["query_string"])
     wanted = understand(scheme, asked, extension, {}, resources)
@@ -131,7 +131,7 @@ async def answer_get(
 
 async def answer_post(
     request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources
-) -> ASGIApp:
+) -> Response:
     """POST with the caller's arrays: the answer is stored by nobody."""
     kind = media_type(request)
     # Numbers in JSON have no number format of their own; they are float32 unless the query says otherwise.
@@ -188,7 +188,7 @@ def _filename(wanted: Wanted, shape: tuple[int, ...], dtype: str) -> str:
     return f"{wanted.scheme.name}{only}_{'x'.join(map(str, shape))}_{dtype}.{wanted.form.extension}"
 
 
-def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resources: Resources) -> ASGIApp:
+def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resources: Resources) -> Response:
     """206: only the rows that the window touches are computed."""
     if isinstance(window, str):
         detail = f"the answer has {wanted.size} bytes, and the range lies outside"
@@ -204,7 +204,7 @@ def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resou
     return Streamed(206, encoded(sent), _chunks(wanted, resources, Timing(), window), share, resources)
 
 
-def _streamed(wanted: Wanted, headers: Headers, resources: Resources, share: Share) -> ASGIApp:
+def _streamed(wanted: Wanted, headers: Headers, resources: Resources, share: Share) -> Response:
     share.take(STREAM_BYTES_HELD)
     sent = encoded([*headers, *content_headers(wanted, wanted.size)])
     return Streamed(200, sent, _chunks(wanted, resources, Timing()), share, resources)

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.types import ASGIApp
+from starlette.responses import Response
 
 from service.api.documents import Fixed, fixed_json
 from service.api.problems import Problem, echo, nearest_names
@@ -20,13 +20,13 @@ def install(app: FastAPI) -> None:
     """`/v1/schemes` and `/v1/schemes/{scheme}`; documents are made when first asked for."""
     made: dict[str, Fixed] = {}
 
-    async def everything(request: Request) -> ASGIApp:
+    async def everything(request: Request) -> Response:
         return _answer(request, "", [scheme.name for scheme in SCHEMES])
 
-    async def one(request: Request) -> ASGIApp:
+    async def one(request: Request) -> Response:
         return _answer(request, request.path_params["scheme"], names())
 
-    def _answer(request: Request, name: str, known: list[str]) -> ASGIApp:
+    def _answer(request: Request, name: str, known: list[str]) -> Response:
         _refuse_parameters(request)
         if name and name not in known:
             raise _unknown(name)

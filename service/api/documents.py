@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 from starlette.requests import Request
-from starlette.types import ASGIApp
+from starlette.responses import Response
 
 from service.api.caching import FRESH, encoded, none_match
 from service.api.replies import Bytes
@@ -21,10 +21,10 @@ class Fixed:
         self.unmodified = encoded(common)
         self.headers = encoded([*common, ("Content-Type", media_type), ("Content-Length", str(len(content)))])
 
-    async def __call__(self, request: Request) -> ASGIApp:
+    async def __call__(self, request: Request) -> Response:
         return self.answer(request)
 
-    def answer(self, request: Request) -> ASGIApp:
+    def answer(self, request: Request) -> Response:
         if none_match(request.headers.get("if-none-match"), self.tag) == "unmodified":
             return Bytes(304, self.unmodified, b"")
         return Bytes(200, self.headers, self.content)

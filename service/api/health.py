@@ -2,7 +2,7 @@
 
 from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.types import ASGIApp
+from starlette.responses import Response
 
 from service.api.caching import encoded
 from service.api.problems import Problem
@@ -14,10 +14,10 @@ HEADERS = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
 def install(app: FastAPI) -> None:
     """`/health/live` says that the process answers; `/health/ready` that it wants requests."""
 
-    async def live(_request: Request) -> ASGIApp:
+    async def live(_request: Request) -> Response:
         return _status(b'{"status":"live"}')
 
-    async def ready(_request: Request) -> ASGIApp:
+    async def ready(_request: Request) -> Response:
         if app.state.draining:
             raise Problem("overloaded", "the server is draining: it takes no new work", headers={"Retry-After": "1"})
         return _status(b'{"status":"ready"}')
@@ -26,5 +26,5 @@ def install(app: FastAPI) -> None:
     app.router.add_route("/health/ready", ready, methods=["GET"])
 
 
-def _status(body: bytes) -> ASGIApp:
+def _status(body: bytes) -> Response:
     return Bytes(200, encoded([*HEADERS, ("Content-Length", str(len(body)))]), body)

@@ -12,10 +12,11 @@ complete header (the body's size and pauses among it) is the app's to judge.
 import asyncio
 import uuid
 from http import HTTPStatus
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import httptools
 import uvicorn
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
@@ -242,7 +243,7 @@ class Protocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Write a reply that is ready at once: neither a task nor ASGI messages are needed for it."""
-        found = None if self.door is None or self.flow.write_paused else self.door.find(cycle.scope)
+        found = None if self.door is None or self.flow.write_paused else self.door.find(cast(Scope, cycle.scope))
         if found is None:
             super()._start_asgi_task(cycle, app)
         else:

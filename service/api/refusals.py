@@ -5,8 +5,9 @@ import logging
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Match
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from service.api.door import send_problem
 from service.api.problems import Problem, echo, nearest_names, problem_from
@@ -16,7 +17,7 @@ from service.formats.errors import FormatError
 log = logging.getLogger("posenc")
 
 
-class Refused:
+class Refused(Response):
     """An answer that is a problem document."""
 
     def __init__(self, problem: Problem) -> None:
@@ -34,25 +35,25 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _bug)
 
 
-async def _domain(_request: Request, error: Exception) -> ASGIApp:
+async def _domain(_request: Request, error: Exception) -> Response:
     problem = problem_from(error)
     assert problem is not None
     return Refused(problem)
 
 
-async def _framework(request: Request, error: Exception) -> ASGIApp:
+async def _framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         return _wrong_method(request)
     return Refused(_unknown_path(request))
 
 
-async def _bug(request: Request, error: Exception) -> ASGIApp:
+async def _bug(request: Request, error: Exception) -> Response:
     log.error("request %s failed", request.scope.get("request_id", ""), exc_info=error)
     return Refused(Problem("internal-error", "the server made a mistake; the log holds it under this request id"))
 
 
-def _wrong_method(request: Request) -> ASGIApp:
+def _wrong_method(request: Request) -> Response:
     """405 with every verb of the path; OPTIONS is answered with the same list."""
     allowed: set[str] = {"OPTIONS"}
     for route in request.app.router.routes:
@@ -67,7 +68,7 @@ def _wrong_method(request: Request) -> ASGIApp:
     )
 
 
-class _Allowed:
+class _Allowed(Response):
     """204 with the verbs of a path."""
 
     def __init__(self, names: str) -> None:

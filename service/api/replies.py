@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from service.api.caching import RawHeaders
@@ -16,29 +16,30 @@ log = logging.getLogger("posenc")
 Chunk = bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
+class Bytes(Response):
     """An answer whose bytes are ready."""
 
-    status: int
-    headers: RawHeaders
-    body: bytes
+    def __init__(self, status: int, headers: RawHeaders, content: bytes) -> None:
+        self.status_code = status
+        self.raw_headers = headers
+        self.body = content
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-        body = b"" if scope["method"] == "HEAD" else self.body
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self.body})
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
+class Streamed(Response):
     """An answer in blocks: the next is computed while this one is sent; a client that left stops the work."""
 
-    status: int
-    headers: RawHeaders
-    chunks: Iterator[Chunk]
-    share: Share
-    resources: Resources
+    def __init__(
+        self, status: int, headers: RawHeaders, chunks: Iterator[Chunk], share: Share, resources: Resources
+    ) -> None:
+        self.status_code = status
+        self.raw_headers = headers
+        self.chunks = chunks
+        self.share = share
+        self.resources = resources
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         gone = asyncio.ensure_future(_disconnect(receive))
@@ -50,7 +51,7 @@ class Streamed:
 
     async def _send_blocks(self, send: Send, gone: "asyncio.Future[None]") -> None:
         chunk = await self._next()
-        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         while chunk is not None and not gone.done():
             following = asyncio.ensure_future(self._next())
             try:

@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.types import ASGIApp
+from starlette.responses import Response
 
 from service.api.answers import answer_get, answer_post
 from service.api.problems import Problem, echo, nearest_names
@@ -16,7 +16,7 @@ from service.formats import FORMATS
 
 EXTENSIONS = tuple(name for name in FORMATS if name != "json")
 
-Handler = Callable[[Request], Awaitable[ASGIApp]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 def install(app: FastAPI, resources: Resources) -> None:
@@ -40,11 +40,11 @@ def address(scheme: Scheme[Any, Any]) -> str:
 
 
 def _handler(
-    answer: Callable[[Request, Scheme[Any, Any], str, Resources], Awaitable[ASGIApp]],
+    answer: Callable[[Request, Scheme[Any, Any], str, Resources], Awaitable[Response]],
     scheme: Scheme[Any, Any],
     resources: Resources,
 ) -> Handler:
-    async def handle(request: Request) -> ASGIApp:
+    async def handle(request: Request) -> Response:
         return await answer(request, scheme, _extension(request), resources)
 
     return handle
