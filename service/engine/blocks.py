@@ -53,8 +53,14 @@ class Scratch:
 
     def __init__(self, rows: int, channels: int) -> None:
         shape = (rows, channels)
-        self.doubles = [_aligned(shape, np.float64) for _ in range(4)]
-        self.singles = [_aligned(shape, np.float32) for _ in range(2)]
+        self.bases = _aligned(shape, np.float64), _aligned(shape, np.float64)
+        self.value, self.term = _aligned(shape, np.float64), _aligned(shape, np.float64)
+        self.below, self.above = _aligned(shape, np.float32), _aligned(shape, np.float32)
+
+    def spread(self, base: Rows, rows: int) -> None:
+        """Repeat a base row: two arrays in line are multiplied faster than an array and a row."""
+        for buffer, wave in zip(self.bases, base, strict=True):
+            buffer[:rows] = wave.high
 
 
 def _aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
@@ -113,8 +119,11 @@ class Grid:
         self, block: Block, outs: dict[Waveform, NDArray[Any]], scratch: Scratch
     ) -> Iterator[tuple[Waveform, NDArray[np.bool_]]]:
         """Write the block's rows; yield where an array has undecided values, if it has any."""
-        for form, out in outs.items():
-            part = out[block.rows]
+        parts = {form: out[block.rows] for form, out in outs.items()}
+        narrow = [part for part in parts.values() if part.dtype != np.float64]
+        if narrow:
+            scratch.spread(self.bases.at(block.base), len(narrow[0]))
+        for form, part in parts.items():
             fill = self._fill_double if part.dtype == np.float64 else self._fill_narrow
             undecided = fill(block, form, part, scratch)
             if undecided.any():
@@ -131,9 +140,9 @@ class Grid:
         self, block: Block, form: Waveform, out: NDArray[Any], scratch: Scratch
     ) -> NDArray[np.bool_]:
         rows = len(out)
-        own, other, value, term = (buffer[:rows] for buffer in scratch.doubles)
-        below, above = (buffer[:rows] for buffer in scratch.singles)
-        own[...], other[...] = self.bases[form].high[block.base], self.bases[1 - form].high[block.base]
+        own, other = scratch.bases[form][:rows], scratch.bases[1 - form][:rows]
+        value, term = scratch.value[:rows], scratch.term[:rows]
+        below, above = scratch.below[:rows], scratch.above[:rows]
         np.multiply(own, self.offsets.cosines[block.offset], out=value)
         np.multiply(other, self.offsets.sines[form][block.offset], out=term)
         value += term
@@ -143,9 +152,10 @@ class Grid:
         undecided = different(below, above)
         if out.dtype == np.float32:
             out[...] = above
-            return undecided
-        out[...], open_again = from_single(above, out.dtype)
-        return undecided | open_again
+        else:
+            out[...], open_again = from_single(above, out.dtype)
+            undecided |= open_again
+        return undecided
 
     def _fill_double(
         self, block: Block, form: Waveform, out: NDArray[Any], _scratch: Scratch

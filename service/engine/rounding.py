@@ -90,7 +90,12 @@ def from_single(singles: NDArray[np.float32], dtype: DTypeLike) -> tuple[NDArray
 def singles_to_bfloat16(singles: NDArray[np.float32]) -> NDArray[Any]:
     """Round finite float32 to bfloat16, to nearest even."""
     bits = singles.view(np.uint32)
-    return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype(np.uint16).view(BFLOAT16)
+    rounded = bits >> 16
+    rounded &= 1
+    rounded += 0x7FFF
+    rounded += bits
+    rounded >>= 16
+    return rounded.astype(np.uint16).view(BFLOAT16)
 
 
 def _to_odd(total: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.float64]:
