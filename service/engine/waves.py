@@ -233,6 +233,7 @@ def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
         multiplier, part = multipliers[run, None], out[run]
         value = multiply(Pair(multiplier, np.zeros_like(multiplier)), factor)
         size = np.abs(value.high)
+        value = Pair(value.high + 0.0, value.low)  # a product that is 0 is +0.0
         part[...], undecided = decide(*value, 2.0**-100 * size, out.dtype)
         for i, k in np.argwhere(undecided | _out_of_range(size, multiplier, factor.high)).tolist():
             with localcontext(MANY_DIGITS):
