@@ -82,7 +82,10 @@ class Offsets:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.cosines = _aligned_copy(rows.cosines.high)
-        self.sines = {Waveform.SIN: _aligned_copy(rows.sines.high), Waveform.COS: _aligned_copy(-rows.sines.high)}
+        self.sines = {
+            Waveform.SIN: _aligned_copy(rows.sines.high),
+            Waveform.COS: _aligned_copy(-rows.sines.high),
+        }
         self.reach: Floats = np.abs(rows.sines.high).max(axis=0)  # s
 
     def split(self, index: slice | Indices) -> tuple[Pair, Pair]:
@@ -102,7 +105,9 @@ class Bounds:
         self.rows = rows
         largest = rows.max(axis=1)
         level = largest <= LEVEL * rows.min(axis=1)
-        self.each = [float(most) if even else row for most, even, row in zip(largest, level, rows, strict=True)]
+        self.each = [
+            float(most) if even else row for most, even, row in zip(largest, level, rows, strict=True)
+        ]
 
     def at(self, base: int | Indices) -> Floats | float:
         return self.each[base] if isinstance(base, int) else self.rows[base]
@@ -133,7 +138,9 @@ class Grid:
         """factor * (S + C s) + the errors of the rows, for these base rows."""
         if (form, factor) not in self._bounds:
             own, other = np.abs(self.bases[form].high), np.abs(self.bases[1 - form].high)
-            self._bounds[form, factor] = Bounds(factor * (own + other * self.offsets.reach) + self.errors[form])
+            self._bounds[form, factor] = Bounds(
+                factor * (own + other * self.offsets.reach) + self.errors[form]
+            )
         return self._bounds[form, factor].at(base)
 
     def _fill_narrow(

@@ -50,8 +50,9 @@ def nearest_of_sum(high: NDArray[np.float64], low: NDArray[np.float64], dtype: D
     total = high + low
     if np.dtype(dtype) == np.float64:
         return total
-    back = total - high
-    error = (high - (total - back)) + (low - back)
+    with np.errstate(invalid="ignore"):  # where the total is infinite the error is of no use
+        back = total - high
+        error = (high - (total - back)) + (low - back)
     return nearest(_to_odd(total, error), dtype)
 
 
@@ -117,4 +118,6 @@ def _nearest_bfloat16(values: NDArray[np.float64]) -> NDArray[Any]:
         kept = np.where(small, np.copysign(subnormal, values), kept)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         single = np.where(np.isnan(values), np.nan, kept).astype(np.float32)
-    return (single.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(BFLOAT16).reshape(np.shape(values))
+    return (
+        (single.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(BFLOAT16).reshape(np.shape(values))
+    )

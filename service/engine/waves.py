@@ -142,13 +142,19 @@ class Panel:
         """The rows at start, start + step, ...: about 2 sqrt(count) of them in full, and sums of those."""
         fine = 1 << count.bit_length() // 2
         coarse = -(-count // fine)
-        positions = [start + step * fine * rung for rung in range(coarse)] + [step * rung for rung in range(fine)]
+        positions = [start + step * fine * rung for rung in range(coarse)] + [
+            step * rung for rung in range(fine)
+        ]
         rows = Rows(*self.angles.at(np.array(positions, np.float64)[:, None], slice(None)))
         sums = Rows(*turned(rows.at(np.s_[:coarse, None]), rows.at(np.s_[None, coarse:])))
         return sums.reshaped(coarse * fine, self.count).at(slice(count))
 
     def _write_blocks(
-        self, grid: Grid, blocks: Iterator[Block], positions: Floats, outs: dict[Waveform, NDArray[Any]],
+        self,
+        grid: Grid,
+        blocks: Iterator[Block],
+        positions: Floats,
+        outs: dict[Waveform, NDArray[Any]],
         scratch: Scratch,
     ) -> None:
         pending = {form: Pending(self.angles, form, positions, out) for form, out in outs.items()}
@@ -231,7 +237,8 @@ def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
     factor = Pair(*factors.pairs())
     for run in _runs(len(multipliers), max(1, BLOCK_VALUES // max(1, len(factors)))):
         multiplier, part = multipliers[run, None], out[run]
-        value = multiply(Pair(multiplier, np.zeros_like(multiplier)), factor)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = multiply(Pair(multiplier, np.zeros_like(multiplier)), factor)
         size = np.abs(value.high)
         value = Pair(value.high + 0.0, value.low)  # a product that is 0 is +0.0
         part[...], undecided = decide(*value, 2.0**-100 * size, out.dtype)

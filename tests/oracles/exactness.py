@@ -155,7 +155,9 @@ def main(count: int = 200_000, seed: int = 1) -> int:
                     faults += 1
                     print(dtype, sample)
             wrong += faults
-            print(f"{dtype:9} {name:8} {total:8} values, {faults} misrounded, {time.perf_counter() - began:.0f} s")
+            print(
+                f"{dtype:9} {name:8} {total:8} values, {faults} misrounded, {time.perf_counter() - began:.0f} s"
+            )
     return int(wrong > 0)
 
 
