@@ -71,3 +71,18 @@ def multiply(a: Pair, b: Pair) -> Pair:
 def negative(a: Pair) -> Pair:
     """-a."""
     return Pair(-a.high, -a.low)
+
+
+class Rows(NamedTuple):
+    """Rows of sines and cosines, each (rows, channels)."""
+
+    sines: Pair
+    cosines: Pair
+
+    def at(self, index: Any) -> "Rows":
+        """Sines and cosines indexed alike."""
+        return Rows(self.sines.at(index), self.cosines.at(index))
+
+    def reshaped(self, *shape: int) -> "Rows":
+        """Sines and cosines of another shape."""
+        return Rows(*(Pair(*(half.reshape(shape) for half in wave)) for wave in self))

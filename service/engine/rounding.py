@@ -50,9 +50,53 @@ def nearest_of_sum(high: NDArray[np.float64], low: NDArray[np.float64], dtype: D
     total = high + low
     if np.dtype(dtype) == np.float64:
         return total
-    back = total - high
-    error = (high - (total - back)) + (low - back)
+    with np.errstate(invalid="ignore"):  # where the total is infinite the error is of no use
+        back = total - high
+        error = (high - (total - back)) + (low - back)
     return nearest(_to_odd(total, error), dtype)
+
+
+def decide(
+    high: NDArray[np.float64], low: NDArray[np.float64], error: NDArray[np.float64], dtype: DTypeLike
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """high + low rounded once, and where an error as large as that leaves it open how."""
+    below, above = nearest_of_sum(high, low - error, dtype), nearest_of_sum(high, low + error, dtype)
+    return above, different(below, above)
+
+
+def different(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where two arrays of one dtype differ in any bit, as 0.0 and -0.0 do."""
+    bits = f"i{a.itemsize}"
+    unlike: NDArray[np.bool_] = a.view(bits) != b.view(bits)
+    return unlike
+
+
+def from_single(singles: NDArray[np.float32], dtype: DTypeLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Round float32 to float16 or bfloat16, and say where that may not be the rounding of the real number.
+
+    The float32 are taken to be correctly rounded. Rounding keeps order, and the points half way between two
+    neighbours of the narrower dtype are float32 themselves; so a float32 that is not such a point lies on the
+    same side of each as the real number does, and rounds to the same neighbour.
+
+    Half-way points end in 1 and 15 zero bits for bfloat16. For float16, with its subnormals, they are among the
+    numbers that end in 12 zero bits.
+    """
+    bits = singles.view(np.uint32)
+    if np.dtype(dtype) == BFLOAT16:
+        return singles_to_bfloat16(singles), (bits & 0xFFFF) == 0x8000
+    with np.errstate(over="ignore", under="ignore"):
+        return singles.astype(np.float16), (bits & 0x0FFF) == 0
+
+
+def singles_to_bfloat16(singles: NDArray[np.float32]) -> NDArray[Any]:
+    """Round finite float32 to bfloat16, to nearest even."""
+    bits = singles.view(np.uint32)
+    rounded = bits >> 16
+    rounded &= 1
+    rounded += 0x7FFF
+    rounded += bits
+    rounded >>= 16
+    return rounded.astype(np.uint16).view(BFLOAT16)
 
 
 def _to_odd(total: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -74,4 +118,6 @@ def _nearest_bfloat16(values: NDArray[np.float64]) -> NDArray[Any]:
         kept = np.where(small, np.copysign(subnormal, values), kept)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         single = np.where(np.isnan(values), np.nan, kept).astype(np.float32)
-    return (single.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(BFLOAT16).reshape(np.shape(values))
+    return (
+        (single.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(BFLOAT16).reshape(np.shape(values))
+    )

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.pairs import Floats, Pair, add, halves, multiply, negative, two_sum
-from service.engine.reals import MANY_DIGITS, NOISE, Reals, pair, pi, real, sine_cosine
+from service.engine.reals import MANY_DIGITS, NOISE, Reals, pair_of_sine, pi, real, sine_cosine
 
 Indices = NDArray[np.intp]
 
@@ -75,7 +75,7 @@ class Angles:
         """sin and cos of one angle with some 45 digits or more, each as high + low; zeros, ones are exact."""
         with localcontext(MANY_DIGITS):
             sine, cosine = sine_cosine_of_turn(real(position) * self.turns[channel])
-            return pair(sine), pair(cosine)
+            return pair_of_sine(sine), pair_of_sine(cosine)
 
 
 def turned(a: tuple[Pair, Pair], b: tuple[Pair, Pair]) -> tuple[Pair, Pair]:
@@ -165,7 +165,9 @@ def _steps() -> tuple[Pair, Pair]:
     """sin and cos of the 64 steps of a turn."""
     with localcontext(MANY_DIGITS):
         both = [sine_cosine_of_turn(Decimal(step) / STEPS) for step in range(STEPS)]
-    return _constants(Reals(tuple(sine for sine, _ in both))), _constants(Reals(tuple(cos for _, cos in both)))
+    return _constants(Reals(tuple(sine for sine, _ in both))), _constants(
+        Reals(tuple(cos for _, cos in both))
+    )
 
 
 _SINE_SERIES, _COSINE_SERIES = _series(1), _series(0)

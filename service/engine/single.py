@@ -48,7 +48,7 @@ def _powers(base: float, exponents: Singles) -> Singles:
 def ggml_angles(base: float, dim: int, positions: Floats) -> Singles:
     """Angles (n, dim / 2) as llama.cpp makes them: theta = position, then theta *= base ** (-2 / dim), in float32."""
     with localcontext(MANY_DIGITS):
-        ratio = values(Reals((( -real(base).ln() * 2 / dim).exp(),)), np.float32)[0]
+        ratio = values(Reals(((-real(base).ln() * 2 / dim).exp(),)), np.float32)[0]
     angles = np.empty((len(positions), dim // 2), np.float32)
     angle = nearest(positions, np.float32)
     for k in range(dim // 2):

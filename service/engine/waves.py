@@ -1,57 +1,41 @@
 """sin(p w) and cos(p w) for positions p and frequencies w, rounded once.
 
-A table of n consecutive positions and K frequencies takes n K values, but only about n / R + R different rows of
-work: every position is p = R q + r, and by the angle-addition formula
+A table of n consecutive positions and K frequencies has n K values but asks for few sines: every position is
+p = R q + r, and by the angle-addition formula
 
     sin(p w) = sin(R q w) cos(r w) + cos(R q w) sin(r w)
     cos(p w) = cos(R q w) cos(r w) - sin(R q w) sin(r w)
 
 so the *base* rows (at R q) and the *offset* rows (r = 0 .. R - 1) are computed in double-double (`sines.py`), and
-each value of the table takes two products and a sum. Then comes the check that makes it right: with a bound b of
-its error, a value v is decided when v - b and v + b round to the same number, for then the real value rounds to
-it as well. The undecided (some 60 of 16.8 million in float32) are computed again in double-double, and the
-undecided of those with 80 digits. Rounding is thereby correct whatever way a value was reached, so no
-decomposition, block size, thread or processor can show in the bytes.
+each value of the table takes two products and a sum (`blocks.py`). Then comes the check that makes it right: with
+a bound b of its error, a value v is decided when v - b and v + b round to the same number, for then the real value
+rounds to it as well. The undecided (some 60 of 16.8 million in float32) are computed again one by one in
+double-double, where b is below 2^-89, and what is undecided still with 80 digits. Zeros are zeros exactly.
 
-The bounds, with u = 2^-53, S = |sin(R q w)|, C = |cos(R q w)|, and s, c = the largest |sin(r w)|, |cos(r w)| <= 1:
-
-    narrow dtypes   rows rounded to float64: 2 u; products: u; sum: u; v - b and v + b: u  ->  5 u (S + C s)
-    float64         rows cut to 26 + 53 bits: the leading products and their sum are exact, the six others and
-                    their sums are rounded at 2^-26 u                                     ->  16 * 2^-26 u (S + C s)
-    both            the rows themselves (`Angles.errors`, with the largest angle of the block)
-
-The factors in use are 6 and 32. For the cosine S and C change places. As (S + C s) is small where the angles are,
-small sines are decided as readily as large ones.
+Rounding is thereby correct whatever way a value was reached, so no decomposition, block size, thread or processor
+can show in the bytes: any rows computed alone equal the same rows of the whole.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from decimal import localcontext
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.pairs import Floats, Pair, halves, multiply, two_sum
-from service.engine.reals import MANY_DIGITS, Reals, localcontext, pair, real
-from service.engine.rounding import nearest, nearest_of_sum
+from service.engine.blocks import Block, Grid, Offsets, Scratch, Waveform
+from service.engine.pairs import Floats, Pair, Rows, multiply
+from service.engine.reals import MANY_DIGITS, Reals, pair, real
+from service.engine.rounding import decide, nearest_of_sum
 from service.engine.sines import Angles, Indices, turned
 
-U = 2.0**-53
-NARROW_ERROR = 6 * U
-DOUBLE_ERROR = 32 * 2.0**-26 * U
 FARTHEST = 2**53
-
 BLOCK_VALUES = 16384  # 128 KiB of float64: a block and its few companions stay in a core's second-level cache
 PANEL_CHANNELS = 128
-GROUP = 256  # base rows held at once: bounds the memory of a long table
-COARSE = 16  # a ladder of n rows is made from n / 16 coarse rows and 16 fine ones
+GROUP = 256  # base rows held at once: bounds the memory that a long table takes
 FEW_ROWS = 32  # not worth a table
-
-
-class Rows(NamedTuple):
-    """Rows of sines and cosines in double-double, each (rows, channels)."""
-
-    sines: Pair
-    cosines: Pair
+SHARED = 8  # scattered positions are worth a table when that many share a base row, on average
+PENDING = 8192  # undecided values computed again together
 
 
 class Waves:
@@ -61,7 +45,7 @@ class Waves:
     >>> sines = np.empty((3, 2), np.float32)
     >>> waves.write(range(3), sines, None)
     >>> sines.tolist()
-    [[0.0, 0.0], [0.8414710164070129, 0.4794255495071411], [0.9092974066734314, 0.8414710164070129]]
+    [[0.0, 0.0], [0.8414709568023682, 0.4794255495071411], [0.9092974066734314, 0.8414709568023682]]
     """
 
     def __init__(self, frequencies: Reals) -> None:
@@ -79,16 +63,14 @@ class Waves:
         """
         _check_positions(positions)
         for index, panel in enumerate(self._panels):
-            start = index * PANEL_CHANNELS
-            columns = slice(start, start + PANEL_CHANNELS)
-            panel.write(
-                positions, None if sin is None else sin[:, columns], None if cos is None else cos[:, columns]
-            )
+            columns = slice(index * PANEL_CHANNELS, (index + 1) * PANEL_CHANNELS)
+            arrays = {Waveform.SIN: sin, Waveform.COS: cos}
+            panel.write(positions, {form: out[:, columns] for form, out in arrays.items() if out is not None})
 
 
 def _check_positions(positions: range | Floats) -> None:
     if isinstance(positions, range):
-        if positions and (positions.step != 1 or max(-positions.start, positions.stop - 1) > FARTHEST):
+        if positions and (positions.step != 1 or max(-positions[0], positions[-1]) > FARTHEST):
             raise ValueError(f"{positions} is not a range of step 1 within 2^53 of 0")
     elif not (np.abs(positions) <= FARTHEST).all():
         raise ValueError("positions must be finite and within 2^53 of 0")
@@ -101,55 +83,152 @@ class Panel:
         self.angles = Angles(frequencies)
         self.frequencies = frequencies
         self.count = len(frequencies)
-        self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R
+        self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R, a power of two
         self._offsets: Offsets | None = None
 
-    def write(self, positions: range | Floats, sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> None:
-        targets = [Target(kind, out) for kind, out in enumerate((sin, cos)) if out is not None]
-        rows = BLOCK_VALUES // self.count
-        for start in range(0, len(positions), rows):
-            chunk = positions[start : start + rows]
-            where = np.array(chunk, np.float64)
-            high_low = self.angles.at(where[:, None], slice(None))
-            errors = self.angles.errors(where[:, None], slice(None))
-            for target in targets:
-                out = target.out[start : start + rows]
-                value = high_low[target.kind]
-                out[...], undecided = decide(value, errors[target.kind], out.dtype)
-                for row, channel in np.argwhere(undecided):
-                    both = self.angles.exactly(float(where[row]), int(channel))[target.kind]
-                    out[row, channel] = nearest_of_sum(*np.array(both)[:, None], out.dtype)[0]
+    def write(self, positions: range | Floats, outs: dict[Waveform, NDArray[Any]]) -> None:
+        """Fill the arrays, each (len(positions), count)."""
+        if len(positions) <= FEW_ROWS:
+            self._write_singly(np.array(positions, np.float64), outs)
+            return
+        scratch = Scratch(self.stride, self.count)
+        for rows in _runs(len(positions), GROUP * self.stride):
+            part, group = positions[rows], {form: out[rows] for form, out in outs.items()}
+            if isinstance(part, range):
+                self._write_blocks(*self._consecutive(part), group, scratch)
+            elif plan := self._scattered(part):
+                self._write_blocks(*plan, group, scratch)
+            else:
+                self._write_singly(part, group)
+
+    @property
+    def offsets(self) -> Offsets:
+        """The rows at 0 .. R - 1, computed when first needed; two threads may both do it, with equal results."""
+        if self._offsets is None:
+            self._offsets = Offsets(self._ladder(0, 1, self.stride))
+        return self._offsets
+
+    def _consecutive(self, positions: range) -> tuple[Grid, Iterator[Block], Floats]:
+        """Blocks of one base row each and a run of offset rows."""
+        first, last = positions[0], positions[-1]
+        base, bases = first // self.stride, last // self.stride - first // self.stride + 1
+        rows = self._ladder(base * self.stride, self.stride, bases)
+
+        def blocks() -> Iterator[Block]:
+            for q in range(bases):
+                origin = (base + q) * self.stride
+                start, stop = max(first, origin), min(last + 1, origin + self.stride)
+                yield Block(slice(start - first, stop - first), q, slice(start - origin, stop - origin))
+
+        return self._grid(rows, max(-first, last)), blocks(), np.arange(first, last + 1, dtype=np.float64)
+
+    def _scattered(self, positions: Floats) -> tuple[Grid, Iterator[Block], Floats] | None:
+        """Blocks of a base row and an offset row for each position; None where few integers share a base row."""
+        base = np.floor(positions / self.stride)
+        offset = positions - base * self.stride
+        bases, which = np.unique(base, return_inverse=True)
+        if bases.size * SHARED > positions.size or (offset != np.rint(offset)).any():
+            return None
+        rows = Rows(*self.angles.at(bases[:, None] * self.stride, slice(None)))
+        at = offset.astype(np.intp)
+        blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, self.stride))
+        return self._grid(rows, float(np.abs(positions).max())), blocks, positions
+
+    def _grid(self, bases: Rows, farthest: float) -> Grid:
+        """With the errors of the rows: of a coarse, a fine and an offset row, and one to spare."""
+        reach = np.float64(farthest + 2 * GROUP * self.stride)
+        sine, cosine = self.angles.errors(np.minimum(reach, 4.0 * FARTHEST), slice(None))
+        return Grid(bases, self.offsets, (4 * sine, 4 * cosine))
+
+    def _ladder(self, start: int, step: int, count: int) -> Rows:
+        """The rows at start, start + step, ...: about 2 sqrt(count) of them in full, and sums of those."""
+        fine = 1 << count.bit_length() // 2
+        coarse = -(-count // fine)
+        positions = [start + step * fine * rung for rung in range(coarse)] + [
+            step * rung for rung in range(fine)
+        ]
+        rows = Rows(*self.angles.at(np.array(positions, np.float64)[:, None], slice(None)))
+        sums = Rows(*turned(rows.at(np.s_[:coarse, None]), rows.at(np.s_[None, coarse:])))
+        return sums.reshaped(coarse * fine, self.count).at(slice(count))
+
+    def _write_blocks(
+        self,
+        grid: Grid,
+        blocks: Iterator[Block],
+        positions: Floats,
+        outs: dict[Waveform, NDArray[Any]],
+        scratch: Scratch,
+    ) -> None:
+        pending = {form: Pending(self.angles, form, positions, out) for form, out in outs.items()}
+        for block in blocks:
+            for form, undecided in grid.fill(block, outs, scratch):
+                pending[form].add(block.rows.start, undecided)
+        for rest in pending.values():
+            rest.settle()
+
+    def _write_singly(self, positions: Floats, outs: dict[Waveform, NDArray[Any]]) -> None:
+        for rows in _runs(len(positions), self.stride):
+            value = self.angles.at(positions[rows, None], slice(None))
+            error = self.angles.errors(positions[rows, None], slice(None))
+            for form, out in outs.items():
+                out[rows], undecided = decide(*value[form], error[form], out.dtype)
+                row, channel = np.nonzero(undecided)
+                _settle_exactly(self.angles, form, positions[rows], row, channel, out[rows])
 
 
-class Target(NamedTuple):
-    """An array to fill: kind 0 with sines, 1 with cosines."""
+class Pending:
+    """Values of one array that a block left undecided."""
 
-    kind: int
-    out: NDArray[Any]
+    def __init__(self, angles: Angles, form: Waveform, positions: Floats, out: NDArray[Any]) -> None:
+        self.angles, self.form, self.positions, self.out = angles, form, positions, out
+        self.rows: list[Indices] = []
+        self.channels: list[Indices] = []
+        self.size = 0
+
+    def add(self, start: int, undecided: NDArray[np.bool_]) -> None:
+        """Note them, and settle when there are many."""
+        row, channel = np.nonzero(undecided)
+        self.rows.append(row + start)
+        self.channels.append(channel)
+        self.size += row.size
+        if self.size >= PENDING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Compute them in double-double, and with 80 digits what is undecided even so."""
+        if not self.size:
+            return
+        row, channel = np.concatenate(self.rows), np.concatenate(self.channels)
+        self.rows, self.channels, self.size = [], [], 0
+        for run in _runs(row.size, BLOCK_VALUES):
+            where = self.positions[row[run]]
+            value = self.angles.at(where, channel[run])[self.form]
+            error = self.angles.errors(where, channel[run])[self.form]
+            self.out[row[run], channel[run]], undecided = decide(*value, error, self.out.dtype)
+            left = np.flatnonzero(undecided) + run.start
+            _settle_exactly(self.angles, self.form, self.positions, row[left], channel[left], self.out)
 
 
-class Offsets(NamedTuple):
-    rows: Rows
+def _settle_exactly(
+    angles: Angles, form: Waveform, positions: Floats, row: Indices, channel: Indices, out: NDArray[Any]
+) -> None:
+    for i, k in zip(row.tolist(), channel.tolist(), strict=True):
+        out[i, k] = _rounded(angles.exactly(float(positions[i]), k)[form], out.dtype)
 
 
-def decide(value: Pair, error: Floats, dtype: DTypeLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The value rounded once, and where the error bound leaves it open how."""
-    below = nearest_of_sum(value.high, value.low - error, dtype)
-    above = nearest_of_sum(value.high, value.low + error, dtype)
-    return above, different(below, above)
+def _rounded(exact: tuple[float, float], dtype: DTypeLike) -> Any:
+    high, low = np.array(exact, np.float64)[:, None]
+    return nearest_of_sum(high, low, dtype)[0]
 
 
-def different(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where two arrays differ in any bit: 0.0 and -0.0 do."""
-    bits = f"i{a.itemsize}"
-    unlike: NDArray[np.bool_] = a.view(bits) != b.view(bits)
-    return unlike
+def _runs(length: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, length)) for start in range(0, length, size))
 
 
 def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
     """out[i, k] = multipliers[i] * factors[k], rounded once to the dtype of `out`.
 
-    In double-double the product is good to 2^-100; the undecided are multiplied again with 80 digits, and ties
+    In double-double the product is good to 2^-100; the undecided are multiplied again with 80 digits, where ties
     (of slopes that are powers of two, say) are seen to be ties.
 
     >>> out = np.empty((2, 2), np.float32)
@@ -157,19 +236,24 @@ def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
     >>> out.tolist()
     [[0.5, 0.10000000149011612], [1.5, 0.30000001192092896]]
     """
-    rows = max(1, BLOCK_VALUES // max(1, len(factors)))
-    high, low = factors.pairs()
-    for start in range(0, len(multipliers), rows):
-        block = multipliers[start : start + rows, None]
-        value = multiply(Pair(block, np.zeros_like(block)), Pair(high, low))
-        part = out[start : start + rows]
+    factor = Pair(*factors.pairs())
+    for run in _runs(len(multipliers), max(1, BLOCK_VALUES // max(1, len(factors)))):
+        multiplier, part = multipliers[run, None], out[run]
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = multiply(Pair(multiplier, np.zeros_like(multiplier)), factor)
         size = np.abs(value.high)
-        part[...], undecided = decide(value, 2.0**-100 * size, out.dtype)
-        undecided |= (size < 2.0**-900) | (size > 2.0**900)
-        for row, channel in np.argwhere(undecided):
+        value = Pair(value.high + 0.0, value.low)  # a product that is 0 is +0.0
+        part[...], undecided = decide(*value, 2.0**-100 * size, out.dtype)
+        for i, k in np.argwhere(undecided | _out_of_range(size, multiplier, factor.high)).tolist():
             with localcontext(MANY_DIGITS):
-                exact = pair(real(float(block[row, 0])) * factors.numbers[channel])
-            part[row, channel] = nearest_of_sum(*np.array(exact)[:, None], out.dtype)[0]
+                exact = pair(real(float(multiplier[i, 0])) * factors.numbers[k])
+            part[i, k] = _rounded(exact, out.dtype)
+
+
+def _out_of_range(size: Floats, multiplier: Floats, factor: Floats) -> NDArray[np.bool_]:
+    """Where double-double over- or underflows, other than at 0."""
+    extreme = ~((size > 2.0**-900) & (size < 2.0**900))
+    return extreme & (multiplier != 0) & (factor != 0)
 
 
 def values(reals: Reals, dtype: DTypeLike) -> NDArray[Any]:

@@ -1,0 +1,179 @@
+"""Tables by the angle-addition formula: a block is one base row (or one for each row) against offset rows.
+
+With u = 2^-53, S = |sin| and C = |cos| of the base row, s the largest |sin| of the offset rows, the cosines of
+which are at most 1, the errors of a sine before it is rounded to its dtype are
+
+    narrow dtypes   rows rounded to float64: 2 u; products: u; their sum: u;
+                    adding or subtracting the bound: u                                5 u (S + C s)
+    float64         rows cut into 26 bits and a float64 rest: the leading products and their sum are exact;
+                    the other products and sums are below 2^-25 and rounded there, 16 roundings at most
+                                                                                      16 * 2^-26 u (S + C s)
+    both            the errors of the double-double rows, given by the caller
+
+of which 6 and 32 are used. For a cosine S and C change places. Where angles are small, S + C s is as small as the
+sine, so that small sines are decided as readily as large ones.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from service.engine.pairs import Floats, Pair, Rows, halves, negative, two_sum
+from service.engine.rounding import different, from_single
+from service.engine.sines import Indices
+
+U = 2.0**-53
+NARROW_ERROR = 6 * U
+DOUBLE_ERROR = 32 * 2.0**-26 * U
+LEVEL = 1024.0  # a row of bounds that varies less is replaced by its largest: one number is subtracted faster
+ALIGNMENT = 64  # bytes in a cache line, and in the widest vector register
+
+
+class Waveform(IntEnum):
+    """Which of the two; also the place in a (sin, cos) tuple."""
+
+    SIN = 0
+    COS = 1
+
+
+class Block(NamedTuple):
+    """Output rows, and the base and offset rows that they are made of."""
+
+    rows: slice
+    base: int | Indices
+    offset: slice | Indices
+
+
+class Scratch:
+    """The buffers of one call: nothing is shared between threads."""
+
+    def __init__(self, rows: int, channels: int) -> None:
+        shape = (rows, channels)
+        self.bases = _aligned(shape, np.float64), _aligned(shape, np.float64)
+        self.value, self.term = _aligned(shape, np.float64), _aligned(shape, np.float64)
+        self.below, self.above = _aligned(shape, np.float32), _aligned(shape, np.float32)
+
+    def spread(self, base: Rows, rows: int) -> None:
+        """Repeat a base row: two arrays in line are multiplied faster than an array and a row."""
+        for buffer, wave in zip(self.bases, base, strict=True):
+            buffer[:rows] = wave.high
+
+
+def _aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    size = prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def _aligned_copy(rows: Floats) -> Floats:
+    copy = _aligned(rows.shape, np.float64)
+    copy[...] = rows
+    return copy
+
+
+class Offsets:
+    """The offset rows of a panel in the forms that blocks multiply by."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.cosines = _aligned_copy(rows.cosines.high)
+        self.sines = {
+            Waveform.SIN: _aligned_copy(rows.sines.high),
+            Waveform.COS: _aligned_copy(-rows.sines.high),
+        }
+        self.reach: Floats = np.abs(rows.sines.high).max(axis=0)  # s
+
+    def split(self, index: slice | Indices) -> tuple[Pair, Pair]:
+        """The rows there as 26 bits and a rest."""
+        return _split(self.rows.sines.at(index)), _split(self.rows.cosines.at(index))
+
+
+def _split(rows: Pair) -> Pair:
+    leading, rest = halves(rows.high)
+    return Pair(leading, rest + rows.low)
+
+
+class Bounds:
+    """Bounds of the errors, a row for each base row; a level row is one number, its largest."""
+
+    def __init__(self, rows: Floats) -> None:
+        self.rows = rows
+        largest = rows.max(axis=1)
+        level = largest <= LEVEL * rows.min(axis=1)
+        self.each = [
+            float(most) if even else row for most, even, row in zip(largest, level, rows, strict=True)
+        ]
+
+    def at(self, base: int | Indices) -> Floats | float:
+        return self.each[base] if isinstance(base, int) else self.rows[base]
+
+
+class Grid:
+    """Base rows against offset rows; `errors` are those that the rows themselves bring into a sine and a cosine."""
+
+    def __init__(self, bases: Rows, offsets: Offsets, errors: tuple[Floats, Floats]) -> None:
+        self.bases, self.offsets, self.errors = bases, offsets, errors
+        self._bounds: dict[tuple[Waveform, float], Bounds] = {}
+
+    def fill(
+        self, block: Block, outs: dict[Waveform, NDArray[Any]], scratch: Scratch
+    ) -> Iterator[tuple[Waveform, NDArray[np.bool_]]]:
+        """Write the block's rows; yield where an array has undecided values, if it has any."""
+        parts = {form: out[block.rows] for form, out in outs.items()}
+        narrow = [part for part in parts.values() if part.dtype != np.float64]
+        if narrow:
+            scratch.spread(self.bases.at(block.base), len(narrow[0]))
+        for form, part in parts.items():
+            fill = self._fill_double if part.dtype == np.float64 else self._fill_narrow
+            undecided = fill(block, form, part, scratch)
+            if undecided.any():
+                yield form, undecided
+
+    def _bound(self, form: Waveform, factor: float, base: int | Indices) -> Floats | float:
+        """factor * (S + C s) + the errors of the rows, for these base rows."""
+        if (form, factor) not in self._bounds:
+            own, other = np.abs(self.bases[form].high), np.abs(self.bases[1 - form].high)
+            self._bounds[form, factor] = Bounds(
+                factor * (own + other * self.offsets.reach) + self.errors[form]
+            )
+        return self._bounds[form, factor].at(base)
+
+    def _fill_narrow(
+        self, block: Block, form: Waveform, out: NDArray[Any], scratch: Scratch
+    ) -> NDArray[np.bool_]:
+        rows = len(out)
+        own, other = scratch.bases[form][:rows], scratch.bases[1 - form][:rows]
+        value, term = scratch.value[:rows], scratch.term[:rows]
+        below, above = scratch.below[:rows], scratch.above[:rows]
+        np.multiply(own, self.offsets.cosines[block.offset], out=value)
+        np.multiply(other, self.offsets.sines[form][block.offset], out=term)
+        value += term
+        error = self._bound(form, NARROW_ERROR, block.base)
+        below[...] = np.subtract(value, error, out=term)
+        above[...] = np.add(value, error, out=term)
+        undecided = different(below, above)
+        if out.dtype == np.float32:
+            out[...] = above
+        else:
+            out[...], open_again = from_single(above, out.dtype)
+            undecided |= open_again
+        return undecided
+
+    def _fill_double(
+        self, block: Block, form: Waveform, out: NDArray[Any], _scratch: Scratch
+    ) -> NDArray[np.bool_]:
+        own, other = _split(self.bases[form].at(block.base)), _split(self.bases[1 - form].at(block.base))
+        sines, cosines = self.offsets.split(block.offset)
+        if form == Waveform.COS:
+            sines = negative(sines)
+        total, rest = two_sum(own.high * cosines.high, other.high * sines.high)
+        rest += own.high * cosines.low + own.low * (cosines.high + cosines.low)
+        rest += other.high * sines.low + other.low * (sines.high + sines.low)
+        error = self._bound(form, DOUBLE_ERROR, block.base)
+        out[...] = total + (rest + error)
+        return different(total + (rest - error), out)

@@ -1,0 +1,76 @@
+"""Float32 step by step: each step against the real operation rounded once."""
+
+import mpmath
+import numpy as np
+import pytest
+from mpmath import mpf
+
+from service.engine.rounding import DTYPES
+from service.engine.single import float32_frequencies, ggml_angles, write_float32
+from tests.oracles.exactness import rounded_once
+
+f32 = np.float32
+
+
+@pytest.mark.parametrize("base", [10000.0, 500000.0, 1.5])
+@pytest.mark.parametrize("dim", [2, 34, 80, 128])
+def test_power_form_frequencies(base: float, dim: int) -> None:
+    got = float32_frequencies(base, dim)
+    assert got.dtype == np.float32
+    assert got.shape == (dim // 2,)
+    for k, frequency in enumerate(got):
+        exponent = f32(2 * k) / f32(dim)
+        power = f32(rounded_once(mpf(base) ** mpf(float(exponent)), "float32"))
+        assert frequency == f32(1) / power
+
+
+@pytest.mark.parametrize("dim", [34, 128])
+def test_exp_log_form_frequencies(dim: int) -> None:
+    slope = f32(rounded_once(-mpmath.log(10000) / dim, "float64"))
+    for k, frequency in enumerate(float32_frequencies(10000.0, dim, form="exp-log")):
+        exponent = f32(2 * k) * slope
+        assert frequency == rounded_once(mpmath.exp(mpf(float(exponent))), "float32")
+
+
+def test_the_forms_differ_by_a_few_ulp() -> None:
+    power, exp_log = float32_frequencies(10000.0, 128), float32_frequencies(10000.0, 128, form="exp-log")
+    ulps = np.abs(power.view(np.int32) - exp_log.view(np.int32))
+    assert 1 <= ulps.max() <= 16
+
+
+def test_count_asks_for_more_or_fewer() -> None:
+    assert np.array_equal(float32_frequencies(10000.0, 7, 4)[:3], float32_frequencies(10000.0, 7))
+    assert float32_frequencies(10000.0, 7, 4).shape == (4,)
+
+
+def test_ggml_angles_are_a_running_product() -> None:
+    positions = np.array([0.0, 1.0, 131071.0, 2.0**24 + 1])
+    ratio = f32(rounded_once(mpf(10000) ** (mpf(-2) / 128), "float32"))
+    angles = ggml_angles(10000.0, 128, positions)
+    assert angles.dtype == np.float32
+    for i, position in enumerate(positions):
+        theta = f32(position)
+        for k in range(64):
+            assert angles[i, k] == theta
+            theta = f32(theta * ratio)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_float32_angles_are_rounded_to_float32_and_then_cast(dtype: str) -> None:
+    angles = np.random.default_rng(2).uniform(-131072, 131072, (40, 6)).astype(np.float32)
+    sin, cos = (np.empty((40, 6), DTYPES[dtype]) for _ in range(2))
+    write_float32(angles, sin, cos)
+    for index in np.ndindex(40, 6):
+        cosine, sine = mpmath.cos_sin(mpf(float(angles[index])))
+        for got, exact in ((sin, sine), (cos, cosine)):
+            assert float(got[index]) == rounded_once(mpf(rounded_once(exact, "float32")), dtype)
+
+
+def test_either_wave_may_be_left_out() -> None:
+    angles = np.linspace(0, 9, 12, dtype=np.float32).reshape(4, 3)
+    both = np.empty((2, 4, 3), np.float32)
+    alone = np.empty((2, 4, 3), np.float32)
+    write_float32(angles, both[0], both[1])
+    write_float32(angles, alone[0], None)
+    write_float32(angles, None, alone[1])
+    assert np.array_equal(both, alone)
