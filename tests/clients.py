@@ -1,6 +1,6 @@
 """One blocking client over two transports: the app called in this process, and a real server on a port.
 
-    with in_process(Settings()) as client:
+    with in_process(settings()) as client:
         assert client.get("/health/live").json() == {"status": "live"}
 
 Both run on an event loop in a thread of their own, so tests stay plain functions; `client.together` puts many
@@ -25,6 +25,11 @@ T = TypeVar("T")
 WAIT_SECONDS = 60.0
 
 Call = tuple[str, str, dict[str, Any]]
+
+
+def settings(**changes: Any) -> Settings:
+    """The defaults, but for what is given by name."""
+    return Settings.model_validate(changes)
 
 
 class Client:
@@ -68,9 +73,9 @@ class Client:
 
 
 @contextmanager
-def in_process(settings: Settings) -> Iterator[Client]:
+def in_process(given: Settings) -> Iterator[Client]:
     """The app, called without a network."""
-    app = create_app(settings)
+    app = create_app(given)
     with _loop() as loop:
 
         @asynccontextmanager
@@ -88,11 +93,11 @@ def in_process(settings: Settings) -> Iterator[Client]:
 
 
 @contextmanager
-def on_port(settings: Settings) -> Iterator[Client]:
+def on_port(given: Settings) -> Iterator[Client]:
     """The app behind the real server on a free port of this machine."""
-    app = create_app(settings)
-    sockets = listen(settings.model_copy(update={"port": 0}))
-    server = Server(app, settings)
+    app = create_app(given)
+    sockets = listen(given.model_copy(update={"port": 0}))
+    server = Server(app, given)
     thread = threading.Thread(target=server.run, args=(sockets,), name="server")
     thread.start()
     base_url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"

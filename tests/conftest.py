@@ -4,19 +4,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.settings import Settings
-from tests.clients import TRANSPORTS, Client
+from tests.clients import TRANSPORTS, Client, settings
 
 
 @pytest.fixture(scope="session", params=list(TRANSPORTS))
 def client(request: pytest.FixtureRequest) -> Iterator[Client]:
     """The service with its default settings, in this process and then behind a real server."""
-    with TRANSPORTS[request.param](Settings()) as opened:
+    with TRANSPORTS[request.param](settings()) as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def direct() -> Iterator[Client]:
     """The same in this process only, for what no transport changes."""
-    with TRANSPORTS["in-process"](Settings()) as opened:
+    with TRANSPORTS["in-process"](settings()) as opened:
         yield opened
