@@ -45,7 +45,8 @@ def _real(value: object) -> object:
     number = float(value)
     if number in (float("inf"), float("-inf")):
         raise PydanticCustomError("number", "the number is too large for float64 (about 1.8e308)")
-    return number
+    # -0 is a spelling of 0: they are one number, one request and one answer.
+    return number + 0.0
 
 
 def _listed(read: Callable[[object], object], what: str) -> Callable[[object], object]:
@@ -88,7 +89,8 @@ PartialRotaryFactor = Annotated[
 ]
 Base = Annotated[
     Real,
-    Field(gt=0, le=1e300, description="Base of the geometric series of frequencies (theta, max period)."),
+    # Below, frequencies pass 2^64 radians a position, where the digits of pi that angles are reduced with end.
+    Field(ge=1e-19, le=1e300, description="Base of the geometric series of frequencies (theta, max period)."),
 ]
 Offset = Annotated[
     Integer,
