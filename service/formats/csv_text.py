@@ -19,6 +19,7 @@ from service.formats.decimals import LONGEST, Spelling, nested
 from service.formats.format import Answer, Chunk, Document, Tensors, TensorSpec, Text
 from service.formats.json_text import gathered
 
+COLUMNS = 4096
 _WORDS: Spelling = (b"inf", b"-inf", b"nan")
 
 
@@ -27,7 +28,7 @@ def longest(document: Document, tensors: Tensors) -> int:  # noqa: ARG001 - a ta
     (spec,) = tensors.values()
     indices = sum(len(str(length)) + 1 for length in _leading(spec))
     digits = 1 if spec.dtype == "bool" else LONGEST[spec.dtype]
-    return len(_titles(spec)) + count(spec) * (indices + width(spec) * (digits + 1))
+    return _longest_titles(spec) + count(spec) * (indices + width(spec) * (digits + 1))
 
 
 def write(answer: Answer) -> Iterator[Chunk]:
@@ -37,7 +38,7 @@ def write(answer: Answer) -> Iterator[Chunk]:
 
 def _pieces(answer: Answer) -> Iterator[bytes]:
     ((name, spec),) = answer.tensors.items()
-    yield _titles(spec)
+    yield from _titles(spec)
     labels = map(_label, product(*map(range, _leading(spec))))
     for rows in blocks(answer, name, 0, count(spec)):
         text = nested(rows.view(np.uint8) if spec.dtype == "bool" else rows, _WORDS)[2:-2]
@@ -47,11 +48,24 @@ def _pieces(answer: Answer) -> Iterator[bytes]:
             yield text.replace(b"],[", b"\n") + b"\n"
 
 
-def _titles(spec: TensorSpec) -> bytes:
+def _titles(spec: TensorSpec) -> Iterator[bytes]:
+    """The first line, some columns at a time: a row may be wider than a line of text should ever be."""
     if not spec.shape:
-        return b"value\n"
-    columns = [f"{spec.axes[-1]}_{index}" for index in range(spec.shape[-1])]
-    return ",".join([*spec.axes[: len(_leading(spec))], *columns]).encode() + b"\n"
+        yield b"value\n"
+        return
+    yield "".join(f"{axis}," for axis in spec.axes[: len(_leading(spec))]).encode()
+    for first in range(0, spec.shape[-1], COLUMNS):
+        columns = range(first, min(first + COLUMNS, spec.shape[-1]))
+        text = ",".join(f"{spec.axes[-1]}_{index}" for index in columns)
+        yield text.encode() + (b"," if columns.stop < spec.shape[-1] else b"\n")
+
+
+def _longest_titles(spec: TensorSpec) -> int:
+    """An upper bound of the first line's length, every column as long as the last."""
+    if not spec.shape:
+        return len("value\n")
+    longest_column = len(f"{spec.axes[-1]}_{spec.shape[-1]},")
+    return sum(len(axis) + 1 for axis in spec.axes) + spec.shape[-1] * longest_column
 
 
 def _leading(spec: TensorSpec) -> tuple[int, ...]:
