@@ -63,9 +63,8 @@ def _wrong_method(request: Request) -> Response:
     names = ", ".join(sorted(allowed))
     if request.method == "OPTIONS":
         return _Allowed(names)
-    return Refused(
-        Problem("method-not-allowed", f"{echo(request.method)} is not possible here; {names} are", headers={"Allow": names})
-    )
+    detail = f"{echo(request.method)} is not possible here; {names} are"
+    return Refused(Problem("method-not-allowed", detail, headers={"Allow": names}))
 
 
 class _Allowed(Response):
@@ -82,7 +81,8 @@ class _Allowed(Response):
 def _unknown_path(request: Request) -> Problem:
     """404 that names what is known, nearest first."""
     known = sorted({_shown(route.path) for route in request.app.router.routes})
-    path = request.url.path
+    # Not request.url, which is put together from the Host header, whatever that may be.
+    path: str = request.scope["path"]
     near = nearest_names(path, known)
     family = [entry for entry in known if entry.startswith("/".join(path.split("/")[:3]) + "/")]
     listed = list(dict.fromkeys([*near, *family]))[:12] or known[:12]
