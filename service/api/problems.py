@@ -7,10 +7,11 @@ repeats at most 64 characters of what was sent, lists at most 20 faults and stay
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from service.engine.errors import Refusal
 from service.formats.errors import CannotHold, Unreadable
@@ -144,7 +145,7 @@ class Problem(Exception):
         return PROBLEMS[self.slug].status
 
     def body(self, request_id: str) -> bytes:
-        """The document. Faults beyond the first 20, or beyond 8 KB, are counted rather than listed."""
+        """The document. Faults beyond the first 20, or beyond 8 KB, are left out."""
         kind = PROBLEMS[self.slug]
         errors = list(self.errors[:MOST_ERRORS])
         while True:
@@ -210,7 +211,7 @@ def _fault(entry: Any, model: type[BaseModel]) -> dict[str, Any]:
     fault = {
         "parameter": name,
         "code": _code(kind),
-        "detail": f"{given}; {_would_do(kind, context, entry['msg'], model, name)}",
+        "detail": f"{given}; {_would_do(kind, entry['msg'], model, name)}",
     }
     limit = next((context[key] for key in ("ge", "gt", "le", "lt", "limit") if key in context), None)
     return fault | ({} if limit is None else {"limit": limit})
@@ -220,7 +221,7 @@ def _code(kind: str) -> str:
     return "out_of_range" if kind.startswith(("greater_than", "less_than")) else kind
 
 
-def _would_do(kind: str, context: Mapping[str, Any], message: str, model: type[BaseModel], name: str) -> str:
+def _would_do(kind: str, message: str, model: type[BaseModel], name: str) -> str:
     if not kind.startswith(("greater_than", "less_than")):
         return message
     bounds = _bounds(model, name)
@@ -235,10 +236,20 @@ def _bounds(model: type[BaseModel], name: str) -> str:
         if isinstance(getattr(constraint, key), float)
         else f"{word} {getattr(constraint, key)}"
         for key, word in words.items()
-        for constraint in model.model_fields[name].metadata
+        for constraint in _constraints(model.model_fields[name])
         if getattr(constraint, key, None) is not None
     ]
     return " and ".join(found)
+
+
+def _constraints(field: FieldInfo) -> list[Any]:
+    """The constraints of a field; those of an optional one stand within its union."""
+    within = [part for member in get_args(field.annotation) for part in getattr(member, "__metadata__", ())]
+    return [
+        constraint
+        for part in [*field.metadata, *within]
+        for constraint in (part.metadata if isinstance(part, FieldInfo) else [part])
+    ]
 
 
 def unknown_name(

@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 
 from pydantic import ValidationError
 
-from service.api.problems import Problem, echo, from_validation, unknown_name
+from service.api.problems import MOST_ERRORS, Problem, echo, from_validation, unknown_name
 from service.engine.scheme import Params, Scheme, Tensors
 
 REPLY_PARAMETERS = {
@@ -81,12 +81,13 @@ def read_asked(scheme: Scheme[Any, Any], raw: bytes, assumed: Mapping[str, str] 
 
 def _refuse_unknown(scheme: Scheme[Any, Any], pairs: Mapping[str, str]) -> None:
     known = [*scheme.params.model_fields, *REPLY_PARAMETERS]
+    # Looking for the nearest name takes time: for as many as a problem lists, not for thousands.
+    unknown = [name for name in pairs if name not in known][:MOST_ERRORS]
     faults = [
         unknown_name(
             echo(name), name, known, what=f"{echo(name)} is not a parameter of {scheme.family}/{scheme.name}"
         )
-        for name in pairs
-        if name not in known
+        for name in unknown
     ]
     if faults:
         near = faults[0].get("did_you_mean")
