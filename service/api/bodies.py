@@ -12,12 +12,16 @@ from starlette.requests import Request
 from service.api.limits import Share
 from service.api.problems import Problem, echo, unknown_name
 from service.engine.scheme import Scheme
+from service.formats.declared import Body
+from service.formats.errors import pointer_to
 from service.formats.json_reader import read_json
 from service.formats.lists import array_from_lists
 from service.formats.reader import read_arrays
 
 JSON = "application/json"
 BINARY = ("application/octet-stream", "application/x-npy")
+# A Content-Length beyond this many digits is too large by its first ones.
+MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,25 +32,23 @@ class Limits:
     idle_seconds: float
 
 
-async def read_body(request: Request, limits: Limits, share: Share) -> bytes:
+async def read_body(request: Request, limits: Limits, share: Share) -> bytearray:
     """The whole body, counted into `share`; refuses what is too large as early as can be known, and what stalls."""
-    declared = request.headers.get("content-length", "")
+    declared = request.headers.get("content-length", "")[:MOST_DIGITS]
     if declared.isdecimal() and int(declared) > limits.body_bytes:
         raise _too_large(int(declared), limits.body_bytes)
-    parts: list[bytes] = []
-    size = 0
+    body = bytearray()
     while True:
         message = await _next(request, limits.idle_seconds)
         if message["type"] == "http.disconnect":
             raise Problem("bad-request", "the connection was closed before the body was complete")
         part = message.get("body", b"")
-        size += len(part)
-        if size > limits.body_bytes:
-            raise _too_large(size, limits.body_bytes)
+        if len(body) + len(part) > limits.body_bytes:
+            raise _too_large(len(body) + len(part), limits.body_bytes)
         share.take(len(part))
-        parts.append(part)
+        body += part
         if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return body
 
 
 async def _next(request: Request, idle_seconds: float) -> Mapping[str, Any]:
@@ -84,7 +86,7 @@ def media_type(request: Request) -> str:
     )
 
 
-def arrays_from(scheme: Scheme[Any, Any], kind: str, body: bytes) -> dict[str, NDArray[Any]]:
+def arrays_from(scheme: Scheme[Any, Any], kind: str, body: Body) -> dict[str, NDArray[Any]]:
     """The scheme's input arrays from a body of that media type, by name."""
     if not body:
         raise Problem("bad-request", f"the body is empty; {_wanted(scheme)} is needed")
@@ -98,20 +100,19 @@ def arrays_from(scheme: Scheme[Any, Any], kind: str, body: bytes) -> dict[str, N
     return arrays
 
 
-def _from_binary(scheme: Scheme[Any, Any], body: bytes) -> dict[str, NDArray[Any]]:
+def _from_binary(scheme: Scheme[Any, Any], body: Body) -> dict[str, NDArray[Any]]:
     found = read_arrays(body)
     if isinstance(found, np.ndarray):
         return {scheme.inputs[0].name: found}
     known = [array.name for array in scheme.inputs]
     for name in found:
         if name not in known:
-            raise _unknown_key(
-                f"/{name}", name, known, f"{echo(name)} is not a tensor of {scheme.family}/{scheme.name}"
-            )
+            what = f"{echo(name)} is not a tensor of {scheme.family}/{scheme.name}"
+            raise _unknown_key(pointer_to("tensors", name), name, known, what)
     return found
 
 
-def _from_json(scheme: Scheme[Any, Any], body: bytes) -> dict[str, NDArray[Any]]:
+def _from_json(scheme: Scheme[Any, Any], body: Body) -> dict[str, NDArray[Any]]:
     document = _object(read_json(body), "", "the body")
     tensors = [array.name for array in scheme.inputs if array.name != "positions"]
     positions = [array.name for array in scheme.inputs if array.name == "positions"]
@@ -139,11 +140,11 @@ def _kind(value: object) -> str:
 def _refuse_unknown_keys(given: Mapping[str, object], pointer: str, known: list[str]) -> None:
     for name in given:
         if name not in known:
-            raise _unknown_key(f"{pointer}/{echo(name)}", name, known, f"{echo(name)} is not known here")
+            raise _unknown_key(pointer + pointer_to(name), name, known, f"{echo(name)} is not known here")
 
 
 def _unknown_key(pointer: str, name: str, known: list[str], what: str) -> Problem:
-    fault = unknown_name(echo(pointer), name, known, what=what, place="pointer")
+    fault = unknown_name(pointer, name, known, what=what, place="pointer")
     return Problem("invalid-parameters", fault["detail"], [fault])
 
 
