@@ -51,7 +51,7 @@ def create_app(settings: Settings) -> Service:
     app.door = Door(app.framework, resources)
     refusals.install(app)
     health.install(app)
-    catalogue.install(app)
+    catalogue.install(app, resources)
     schemes.install(app, resources)
     return app
 

@@ -11,27 +11,28 @@ from starlette.responses import Response
 from service.api.documents import Fixed, fixed_json
 from service.api.problems import Problem, echo, nearest_names
 from service.api.query import read_pairs
+from service.api.resources import Resources
 from service.api.schemes import EXTENSIONS, address
 from service.engine import SCHEMES
 from service.engine.scheme import Example, Scheme, Usage
 
 
-def install(app: FastAPI) -> None:
-    """`/v1/schemes` and `/v1/schemes/{scheme}`; documents are made when first asked for."""
+def install(app: FastAPI, resources: Resources) -> None:
+    """`/v1/schemes` and `/v1/schemes/{scheme}`; documents are made when first asked for, on the work pool."""
     made: dict[str, Fixed] = {}
 
     async def everything(request: Request) -> Response:
-        return _answer(request, "", [scheme.name for scheme in SCHEMES])
+        return await _answer(request, "", [scheme.name for scheme in SCHEMES])
 
     async def one(request: Request) -> Response:
-        return _answer(request, request.path_params["scheme"], names())
+        return await _answer(request, request.path_params["scheme"], names())
 
-    def _answer(request: Request, name: str, known: list[str]) -> Response:
+    async def _answer(request: Request, name: str, known: list[str]) -> Response:
         _refuse_parameters(request)
         if name and name not in known:
             raise _unknown(name)
         if name not in made:
-            made[name] = fixed_json(catalogue(name or None))
+            made[name] = await resources.work(lambda: fixed_json(catalogue(name or None)))
         return made[name].answer(request)
 
     app.router.add_route("/v1/schemes", everything, methods=["GET"])
