@@ -11,7 +11,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.bodies import JSON, arrays_from, media_type, read_body
-from service.api.caching import FRESH, IMMUTABLE, Reply, byte_range, canonical, encoded, etag, head, none_match
+from service.api.caching import (
+    FRESH,
+    IMMUTABLE,
+    Reply,
+    byte_range,
+    canonical,
+    encoded,
+    etag,
+    head,
+    if_none_match,
+    none_match,
+)
 from service.api.limits import Share, refuse_large
 from service.api.problems import Problem
 from service.api.query import Asked, choose, read_asked
@@ -23,8 +34,11 @@ from service.formats.format import BLOCK_BYTES, Chunk, Format
 
 Headers = list[tuple[str, str]]
 
-# A block being computed and one being sent, each with the temporaries of its making.
-STREAM_BYTES_HELD = 8 * BLOCK_BYTES
+# What computing takes, in bytes of the block that is computed: the block, the temporaries of its making (at most
+# six times as much was measured), and the block before it, which is being sent.
+BLOCK_FACTOR = 8
+# What any request takes besides: its task, parameters and headers.
+REQUEST_BYTES = 1 << 16
 # Reading JSON turns a digit or two into a Python object: about eight times the body while it lasts.
 JSON_OBJECT_FACTOR = 8
 TEXTUAL = ("json", "csv")
@@ -90,16 +104,23 @@ def understand(
         "facts": scheme.facts(asked.params, inputs),
         "notes": scheme.notes(asked.params, inputs),
     }
-    bound = form.bound(document, tensors)
-    if extension in TEXTUAL:
-        refuse_large(
-            tensors, bound, resources.json_bytes, "ask for fewer rows, or for .npy, .safetensors or .bin"
-        )
-    else:
-        refuse_large(tensors, 0, resources.result_bytes, "ask for fewer rows at a time")
+    bound = _admitted(form, document, tensors, resources)
     return Wanted(
         scheme, asked, form, inputs, everything, tensors, document, form.size(document, tensors), bound
     )
+
+
+def _admitted(form: Format, document: dict[str, Any], tensors: Tensors, resources: Resources) -> int:
+    """An upper bound of the answer's bytes, or the refusal of too many."""
+    limit, advice = resources.result_bytes, "ask for fewer rows at a time"
+    if form.extension in TEXTUAL:
+        limit, advice = resources.json_bytes, "ask for fewer rows, or for .npy, .safetensors or .bin"
+    # By the values alone first: a format's own sum is made for sizes that exist.
+    refuse_large(sum(tensor.nbytes for tensor in tensors.values()), limit, advice)
+    bound = form.bound(document, tensors)
+    if form.extension in TEXTUAL:
+        refuse_large(bound, limit, advice)
+    return bound
 
 
 async def answer_get(
@@ -111,7 +132,7 @@ async def answer_get(
     key = wanted.canonical()
     tag = etag(key, wanted.form.revision)
     headers = [("ETag", tag), ("Cache-Control", IMMUTABLE if asked.pinned else FRESH)]
-    if none_match(request.headers.get("if-none-match"), tag) == "unmodified":
+    if none_match(if_none_match(request.scope["headers"]), tag) == "unmodified":
         return Bytes(304, encoded(headers), b"")
     if request.method == "HEAD":
         return Bytes(200, encoded([*headers, *content_headers(wanted, wanted.size)]), b"")
@@ -184,7 +205,8 @@ def content_headers(wanted: Wanted, size: int | None) -> Headers:
 
 
 def _filename(wanted: Wanted, shape: tuple[int, ...], dtype: str) -> str:
-    only = f"-{wanted.asked.tensor}" if wanted.asked.tensor is not None else ""
+    # Not where there is one tensor anyway: with and without tensor= that is one request, and one cache entry.
+    only = f"-{wanted.asked.tensor}" if len(wanted.tensors) < len(wanted.everything) else ""
     return f"{wanted.scheme.name}{only}_{'x'.join(map(str, shape))}_{dtype}.{wanted.form.extension}"
 
 
@@ -200,12 +222,12 @@ def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resou
         ("Content-Range", f"bytes {start}-{stop - 1}/{wanted.size}"),
     ]
     share = Share(resources.budget)
-    share.take(min(STREAM_BYTES_HELD, resources.budget.limit_bytes))
+    share.take(_block_bytes(wanted))
     return Streamed(206, encoded(sent), _chunks(wanted, resources, Timing(), window), share, resources)
 
 
 def _streamed(wanted: Wanted, headers: Headers, resources: Resources, share: Share) -> Response:
-    share.take(STREAM_BYTES_HELD)
+    share.take(_block_bytes(wanted))
     sent = encoded([*headers, *content_headers(wanted, wanted.size)])
     return Streamed(200, sent, _chunks(wanted, resources, Timing()), share, resources)
 
@@ -247,7 +269,15 @@ async def _compute(
 
 def _whole_bytes(wanted: Wanted) -> int:
     """What writing the whole answer takes: its blocks, and the same once more when they are joined."""
-    return 2 * wanted.bound + STREAM_BYTES_HELD
+    return 2 * wanted.bound + _block_bytes(wanted)
+
+
+def _block_bytes(wanted: Wanted) -> int:
+    """What one block of rows takes while it is made and sent; a row wider than a block is a block."""
+    tensors = wanted.tensors.values()
+    row = max(tensor.nbytes // max(1, tensor.rows) for tensor in tensors)
+    block = max(row, min(BLOCK_BYTES, sum(tensor.nbytes for tensor in tensors)))
+    return BLOCK_FACTOR * block + REQUEST_BYTES
 
 
 def _written(wanted: Wanted, resources: Resources, timing: Timing) -> bytes:

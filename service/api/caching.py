@@ -1,4 +1,4 @@
-"""HTTP caching: strong ETags made before any work, conditional and range requests, and the cache of finished replies."""
+"""HTTP caching: strong ETags made before any work, conditional and range requests, the cache of finished replies."""
 
 import re
 from collections import OrderedDict
@@ -16,8 +16,8 @@ IMMUTABLE = "public, max-age=31536000, immutable"
 # Changes whenever the bytes of any answer would, for reasons outside schemes and formats.
 ALGORITHM_REVISION = "1"
 
-_TAG = re.compile(r'\s*(W/)?("[^"]*")\s*(?:,|$)')
-_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
+_TAG = re.compile(r'[\s,]*(W/)?("[^"]*")\s*(?:,|$)')
+_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII | re.IGNORECASE)
 
 # What one entry costs besides its body and keys: headers, their lines and Python objects; about 3 KB measured.
 ENTRY_BYTES = 4096
@@ -34,6 +34,12 @@ def etag(request: bytes, format_revision: str) -> str:
     digest = blake2b(request, digest_size=16, person=b"posenc")
     digest.update(f"|{ALGORITHM_REVISION}|{format_revision}".encode())
     return f'"{digest.hexdigest()}"'
+
+
+def if_none_match(headers: RawHeaders) -> str | None:
+    """The If-None-Match of a request; several fields are one list (RFC 9110, 5.3)."""
+    given = [value for name, value in headers if name == b"if-none-match"]
+    return b", ".join(given).decode("latin-1") if given else None
 
 
 def none_match(header: str | None, tag: str) -> Literal["modified", "unmodified"]:

@@ -7,7 +7,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.caching import FRESH, encoded, none_match
+from service.api.caching import FRESH, encoded, if_none_match, none_match
 from service.api.replies import Bytes
 
 
@@ -25,7 +25,7 @@ class Fixed:
         return self.answer(request)
 
     def answer(self, request: Request) -> Response:
-        if none_match(request.headers.get("if-none-match"), self.tag) == "unmodified":
+        if none_match(if_none_match(request.scope["headers"]), self.tag) == "unmodified":
             return Bytes(304, self.unmodified, b"")
         return Bytes(200, self.headers, self.content)
 

@@ -96,7 +96,7 @@ def _out_of_bounds(scope: Scope, resources: Resources) -> Problem | None:
     raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
     length = len(raw_path) + len(scope["query_string"])
     if length > resources.url_bytes:
-        detail = f"the address has {length} bytes; {resources.url_bytes} are read: send long lists in the body of a POST"
+        detail = f"the address has {length} bytes; {resources.url_bytes} are read: long lists go in the body of a POST"
         return Problem("uri-too-long", detail)
     headers: RawHeaders = scope["headers"]
     size = sum(len(name) + len(value) + 4 for name, value in headers)

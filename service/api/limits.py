@@ -4,9 +4,9 @@ from types import TracebackType
 from typing import Self
 
 from service.api.problems import Problem
-from service.engine.scheme import Tensors
 
 RETRY_AFTER_SECONDS = 1
+EXACT_BYTES = 2**53
 
 
 class Budget:
@@ -59,9 +59,8 @@ class Share:
         self.give_back()
 
 
-def refuse_large(tensors: Tensors, written: int, limit: int, advice: str) -> None:
-    """Refuse an answer above the limit before anything is allocated: by its values, or by the text they become."""
-    requested = max(written, sum(tensor.nbytes for tensor in tensors.values()))
+def refuse_large(requested: int, limit: int, advice: str) -> None:
+    """Refuse an answer above the limit before anything is allocated."""
     if requested > limit:
         raise too_large(requested, limit, advice)
 
@@ -72,7 +71,8 @@ def too_large(requested: int, limit: int, advice: str) -> Problem:
         "parameter": "query",
         "code": "too_large",
         "detail": detail,
-        "requested": requested,
+        # JSON readers hold whole numbers to 2^53, and orjson writes them to 2^64: beyond, the nearest float64.
+        "requested": requested if requested <= EXACT_BYTES else float(requested),
         "limit": limit,
     }
     return Problem("result-too-large", detail, [fault])
