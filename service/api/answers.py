@@ -88,9 +88,7 @@ class Wanted:
         )
 
 
-def understand(
-    scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: Inputs, resources: Resources
-) -> Wanted:
+def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: Inputs, resources: Resources) -> Wanted:
     """Everything that can be refused before any work: parameters, format, size."""
     form = FORMATS[extension]
     everything = scheme.tensors(asked.params, inputs)
@@ -105,9 +103,7 @@ def understand(
         "notes": scheme.notes(asked.params, inputs),
     }
     bound = _admitted(form, document, tensors, resources)
-    return Wanted(
-        scheme, asked, form, inputs, everything, tensors, document, form.size(document, tensors), bound
-    )
+    return Wanted(scheme, asked, form, inputs, everything, tensors, document, form.size(document, tensors), bound)
 
 
 def _admitted(form: Format, document: dict[str, Any], tensors: Tensors, resources: Resources) -> int:
@@ -123,9 +119,7 @@ def _admitted(form: Format, document: dict[str, Any], tensors: Tensors, resource
     return bound
 
 
-async def answer_get(
-    request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources
-) -> Response:
+async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """GET and HEAD."""
     asked = read_asked(scheme, request.scope["query_string"])
     wanted = understand(scheme, asked, extension, {}, resources)
@@ -150,9 +144,7 @@ async def answer_get(
     return Bytes(200, [*reply.whole.headers, *extra], reply.body)
 
 
-async def answer_post(
-    request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources
-) -> Response:
+async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """POST with the caller's arrays: the answer is stored by nobody."""
     kind = media_type(request)
     # Numbers in JSON have no number format of their own; they are float32 unless the query says otherwise.
@@ -191,11 +183,7 @@ def content_headers(wanted: Wanted, size: int | None) -> Headers:
     if form.extension == "json":
         return headers
     first = next(iter(wanted.tensors.values()))
-    shape = (
-        (len(wanted.tensors), *first.shape)
-        if form.extension == "npy" and len(wanted.tensors) > 1
-        else first.shape
-    )
+    shape = (len(wanted.tensors), *first.shape) if form.extension == "npy" and len(wanted.tensors) > 1 else first.shape
     if form.extension in ("npy", "bin"):
         headers += [("Array-Shape", ", ".join(map(str, shape))), ("Array-Dtype", first.dtype)]
     return [

@@ -81,9 +81,7 @@ def media_type(request: Request) -> str:
     if kind in BINARY:
         return BINARY[0]
     said = f"Content-Type is {echo(request.headers['content-type'])}" if given else "Content-Type is missing"
-    raise Problem(
-        "unsupported-media-type", f"{said}; {JSON} (UTF-8), or {BINARY[0]} for npy and safetensors, would do"
-    )
+    raise Problem("unsupported-media-type", f"{said}; {JSON} (UTF-8), or {BINARY[0]} for npy and safetensors, would do")
 
 
 def arrays_from(scheme: Scheme[Any, Any], kind: str, body: Body) -> dict[str, NDArray[Any]]:
@@ -94,9 +92,7 @@ def arrays_from(scheme: Scheme[Any, Any], kind: str, body: Body) -> dict[str, ND
     required = [array.name for array in scheme.inputs if array.required] or [scheme.inputs[0].name]
     missing = [name for name in required if name not in arrays]
     if missing:
-        raise _invalid(
-            f"/{_place(missing[0])}", "missing", f"{missing[0]} is missing; {_wanted(scheme)} is needed"
-        )
+        raise _invalid(f"/{_place(missing[0])}", "missing", f"{missing[0]} is missing; {_wanted(scheme)} is needed")
     return arrays
 
 
