@@ -1,7 +1,7 @@
 """Tables by the angle-addition formula: a block is one base row (or one for each row) against offset rows.
 
-With u = 2^-53, S = |sin| and C = |cos| of the base row, s the largest |sin| of the offset rows, the cosines of
-which are at most 1, the errors of a sine before it is rounded to its dtype are
+With u = 2^-53, S = |sin| and C = |cos| of the base row, s the largest |sin| of the offset rows (their cosines
+are at most 1), the errors of a sine before it is rounded to its dtype are
 
     narrow dtypes   rows rounded to float64: 2 u; products: u; their sum: u;
                     adding or subtracting the bound: u                                5 u (S + C s)
@@ -10,8 +10,8 @@ which are at most 1, the errors of a sine before it is rounded to its dtype are
                                                                                       16 * 2^-26 u (S + C s)
     both            the errors of the double-double rows, given by the caller
 
-of which 6 and 32 are used. For a cosine S and C change places. Where angles are small, S + C s is as small as the
-sine, so that small sines are decided as readily as large ones.
+of which 6 and 32 are used. For a cosine S and C change places. Where angles are small, S + C s is as small as
+the sine, so that small sines are decided as readily as large ones.
 """
 
 from collections.abc import Iterator
@@ -114,7 +114,7 @@ class Bounds:
 
 
 class Grid:
-    """Base rows against offset rows; `errors` are those that the rows themselves bring into a sine and a cosine."""
+    """Base rows against offset rows; `errors` are what the rows themselves bring into a sine and a cosine."""
 
     def __init__(self, bases: Rows, offsets: Offsets, errors: tuple[Floats, Floats]) -> None:
         self.bases, self.offsets, self.errors = bases, offsets, errors

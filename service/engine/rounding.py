@@ -78,8 +78,8 @@ def from_single(singles: NDArray[np.float32], dtype: DTypeLike) -> tuple[NDArray
     neighbours of the narrower dtype are float32 themselves; so a float32 that is not such a point lies on the
     same side of each as the real number does, and rounds to the same neighbour.
 
-    Half-way points end in 1 and 15 zero bits for bfloat16. For float16, with its subnormals, they are among the
-    numbers that end in 12 zero bits.
+    Half-way points end in 1 and 15 zero bits for bfloat16. For float16, with its subnormals, they are among
+    the numbers that end in 12 zero bits.
     """
     bits = singles.view(np.uint32)
     if np.dtype(dtype) == BFLOAT16:
@@ -118,6 +118,5 @@ def _nearest_bfloat16(values: NDArray[np.float64]) -> NDArray[Any]:
         kept = np.where(small, np.copysign(subnormal, values), kept)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         single = np.where(np.isnan(values), np.nan, kept).astype(np.float32)
-    return (
-        (single.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(BFLOAT16).reshape(np.shape(values))
-    )
+    rounded: NDArray[Any] = (single.view(np.uint32) >> 16).astype(np.uint16).view(BFLOAT16)
+    return rounded
