@@ -59,7 +59,23 @@ def nearest_of_sum(high: NDArray[np.float64], low: NDArray[np.float64], dtype: D
 def decide(
     high: NDArray[np.float64], low: NDArray[np.float64], error: NDArray[np.float64], dtype: DTypeLike
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """high + low rounded once, and where an error as large as that leaves it open how."""
+    """high + low rounded once, and where an error as large as that leaves it open how.
+
+    For a narrow dtype `high` alone mostly decides: low is below 2^-53 |high|, and so is each sum's rounding.
+    """
+    if np.dtype(dtype) == np.float64:
+        return _enclose(high, low, error, dtype)
+    wide = error + 2.0**-51 * np.abs(high)
+    rounded, undecided = nearest(high + wide, dtype), np.zeros(high.shape, np.bool_)
+    near = different(nearest(high - wide, dtype), rounded)
+    if near.any():
+        rounded[near], undecided[near] = _enclose(high[near], low[near], error[near], dtype)
+    return rounded, undecided
+
+
+def _enclose(
+    high: NDArray[np.float64], low: NDArray[np.float64], error: NDArray[np.float64], dtype: DTypeLike
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     below, above = nearest_of_sum(high, low - error, dtype), nearest_of_sum(high, low + error, dtype)
     return above, different(below, above)
 

@@ -117,7 +117,7 @@ def _words(turn: Decimal) -> list[float]:
 
 def _fraction_of_product(positions: Floats, words: Floats) -> Pair:
     """positions * sum(words) less the nearest integer: the reduced turn, |turn| <= 1/2 and a hair."""
-    parts = halves(positions)
+    parts = [half for half in halves(positions) if half.any()]  # positions below 2^26 have but one
     total = carries = np.zeros(np.broadcast_shapes(positions.shape, words[0].shape))
     for word in words:
         for part in parts:

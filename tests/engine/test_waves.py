@@ -142,7 +142,7 @@ WHOLE: dict[tuple[str, int], tuple[NDArray[Any], NDArray[Any]]] = {}
 def test_many_shuffled_integers_give_the_rows_of_the_range(dtype: str) -> None:
     order = np.random.default_rng(5).permutation(4000)
     sin, cos = written(range(-2000, 2000), dtype)
-    shuffled_sin, shuffled_cos = written(order - 2000.0, dtype)
+    shuffled_sin, shuffled_cos = written(order.astype(np.float64) - 2000, dtype)
     assert np.array_equal(shuffled_sin, sin[order])
     assert np.array_equal(shuffled_cos, cos[order])
 
