@@ -1,7 +1,7 @@
 """Tables by the angle-addition formula: a block is one base row (or one for each row) against offset rows.
 
-With u = 2^-53, S = |sin| and C = |cos| of the base row, s the largest |sin| of the offset rows, the cosines of
-which are at most 1, the errors of a sine before it is rounded to its dtype are
+With u = 2^-53, S = |sin| and C = |cos| of the base row, s the largest |sin| of the offset rows (their cosines
+are at most 1), the errors of a sine before it is rounded to its dtype are
 
     narrow dtypes   rows rounded to float64: 2 u; products: u; their sum: u;
                     adding or subtracting the bound: u                                5 u (S + C s)
@@ -10,8 +10,8 @@ which are at most 1, the errors of a sine before it is rounded to its dtype are
                                                                                       16 * 2^-26 u (S + C s)
     both            the errors of the double-double rows, given by the caller
 
-of which 6 and 32 are used. For a cosine S and C change places. Where angles are small, S + C s is as small as the
-sine, so that small sines are decided as readily as large ones.
+of which 6 and 32 are used. For a cosine S and C change places. Where angles are small, S + C s is as small as
+the sine, so that small sines are decided as readily as large ones.
 """
 
 from collections.abc import Iterator
@@ -77,25 +77,38 @@ def _aligned_copy(rows: Floats) -> Floats:
 
 
 class Offsets:
-    """The offset rows of a panel in the forms that blocks multiply by."""
+    """The offset rows of a panel in the forms that blocks multiply by; the sines are negative for a cosine."""
 
     def __init__(self, rows: Rows) -> None:
-        self.rows = rows
-        self.cosines = _aligned_copy(rows.cosines.high)
-        self.sines = {
-            Waveform.SIN: _aligned_copy(rows.sines.high),
-            Waveform.COS: _aligned_copy(-rows.sines.high),
-        }
+        self.cosines = rows.cosines
+        self.sines = {Waveform.SIN: rows.sines, Waveform.COS: negative(rows.sines)}
         self.reach: Floats = np.abs(rows.sines.high).max(axis=0)  # s
+        self.narrow_cosines = _aligned_copy(self.cosines.high)
+        self.narrow_sines = {form: _aligned_copy(sines.high) for form, sines in self.sines.items()}
+        self._split: dict[Waveform, tuple[Split, Split]] = {}
 
-    def split(self, index: slice | Indices) -> tuple[Pair, Pair]:
-        """The rows there as 26 bits and a rest."""
-        return _split(self.rows.sines.at(index)), _split(self.rows.cosines.at(index))
+    def split(self, form: Waveform) -> tuple["Split", "Split"]:
+        """The cosines and the sines for products in double-double; two threads may both do it, and agree."""
+        if form not in self._split:
+            self._split[form] = split(self.cosines), split(self.sines[form])
+        return self._split[form]
 
 
-def _split(rows: Pair) -> Pair:
-    leading, rest = halves(rows.high)
-    return Pair(leading, rest + rows.low)
+class Split(NamedTuple):
+    """A number as 26 bits and a rest, and as one float64."""
+
+    leading: Floats
+    rest: Floats
+    whole: Floats
+
+    def at(self, index: slice | Indices) -> "Split":
+        return Split(self.leading[index], self.rest[index], self.whole[index])
+
+
+def split(number: Pair) -> Split:
+    """Cut off 26 bits; the rest is rounded at 2^-26 u of the number."""
+    leading, rest = halves(number.high)
+    return Split(leading, rest + number.low, number.high)
 
 
 class Bounds:
@@ -114,7 +127,7 @@ class Bounds:
 
 
 class Grid:
-    """Base rows against offset rows; `errors` are those that the rows themselves bring into a sine and a cosine."""
+    """Base rows against offset rows; `errors` are what the rows themselves bring into a sine and a cosine."""
 
     def __init__(self, bases: Rows, offsets: Offsets, errors: tuple[Floats, Floats]) -> None:
         self.bases, self.offsets, self.errors = bases, offsets, errors
@@ -150,8 +163,8 @@ class Grid:
         own, other = scratch.bases[form][:rows], scratch.bases[1 - form][:rows]
         value, term = scratch.value[:rows], scratch.term[:rows]
         below, above = scratch.below[:rows], scratch.above[:rows]
-        np.multiply(own, self.offsets.cosines[block.offset], out=value)
-        np.multiply(other, self.offsets.sines[form][block.offset], out=term)
+        np.multiply(own, self.offsets.narrow_cosines[block.offset], out=value)
+        np.multiply(other, self.offsets.narrow_sines[form][block.offset], out=term)
         value += term
         error = self._bound(form, NARROW_ERROR, block.base)
         below[...] = np.subtract(value, error, out=term)
@@ -167,13 +180,13 @@ class Grid:
     def _fill_double(
         self, block: Block, form: Waveform, out: NDArray[Any], _scratch: Scratch
     ) -> NDArray[np.bool_]:
-        own, other = _split(self.bases[form].at(block.base)), _split(self.bases[1 - form].at(block.base))
-        sines, cosines = self.offsets.split(block.offset)
-        if form == Waveform.COS:
-            sines = negative(sines)
-        total, rest = two_sum(own.high * cosines.high, other.high * sines.high)
-        rest += own.high * cosines.low + own.low * (cosines.high + cosines.low)
-        rest += other.high * sines.low + other.low * (sines.high + sines.low)
+        own, other = split(self.bases[form].at(block.base)), split(self.bases[1 - form].at(block.base))
+        cosines, sines = (rows.at(block.offset) for rows in self.offsets.split(form))
+        total, rest = two_sum(own.leading * cosines.leading, other.leading * sines.leading)
+        for base, offset in ((own, cosines), (other, sines)):
+            rest += base.leading * offset.rest
+            rest += base.rest * offset.whole
         error = self._bound(form, DOUBLE_ERROR, block.base)
-        out[...] = total + (rest + error)
-        return different(total + (rest - error), out)
+        below, above = total + (rest - error), total + (rest + error)
+        out[...] = above
+        return different(below, above)

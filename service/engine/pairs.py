@@ -1,7 +1,7 @@
 """Double-double arithmetic: a real number as high + low, two float64 of which high is the sum rounded.
 
-The classic error-free transformations (Dekker 1971, Knuth 1969), made of +, - and * only, each correctly rounded
-by IEEE 754 on every processor; nothing here is fused. u = 2^-53 below; errors are relative unless stated.
+The classic error-free transformations (Dekker 1971, Knuth 1969), made of +, - and * only, each correctly
+rounded by IEEE 754 on every processor; nothing here is fused. u = 2^-53 below; errors are relative.
 
 Operands stay between 2^-900 and 2^900 or are exactly 0: the callers see to it, so nothing overflows and no
 product's error term falls below the smallest float64.

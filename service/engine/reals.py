@@ -5,8 +5,8 @@
     a * b, a / b, a + b, a - b               entry by entry; the other side is Reals or one number
     numbers.pairs()                          as unevaluated sums of two float64
 
-Each operation rounds at the 80th digit, a relative error under 10^-79 (2^-262). A few thousand of them in a
-row, as the recurrence in `geometric` makes, still leave more than 2^-240: the 2^-200 promised has room to spare.
+Each operation rounds at the 80th digit, a relative error under 10^-79 (2^-262). A few thousand in a row, as
+the recurrence in `geometric` makes, still leave more than 2^-240: the 2^-200 promised has room to spare.
 `decimal` rounds its logarithm and exponential correctly, whatever the processor, so the digits are the same
 everywhere.
 """
@@ -52,9 +52,9 @@ def real(number: Number) -> Decimal:
 def pair(number: Decimal) -> tuple[float, float]:
     """The number as high + low, high the nearest float64; the error is under 2^-105 of the number.
 
-    A number that agrees with its nearest float64 for 60 digits is taken to *be* that float64. It is how 16 ** 1/4,
-    computed as exp(ln(16) / 4), is 2 and not 2 + 10^-79, so that ties are seen as the ties they are. A real
-    number of this service that comes so close without being equal has probability 10^-44.
+    A number that agrees with its nearest float64 for 60 digits is taken to *be* that float64. So 16 ** 1/4,
+    computed as exp(ln(16) / 4), is 2 and not 2 + 10^-79, and ties are seen to be ties. A real number of this
+    service comes so close without being equal with a probability of 10^-44.
     """
     high = float(number)
     if isinf(high):
@@ -66,8 +66,8 @@ def pair(number: Decimal) -> tuple[float, float]:
 def pair_of_sine(sine: Decimal) -> tuple[float, float]:
     """The sine as high + low. A tiny one is nearer to its angle than the digits tell, but always the smaller.
 
-    That matters where the angle is half way between two floats: sin(9 * 1e-200) rounds towards 0. So a tiny sine
-    is made smaller by more than the digits' error, and low is cut, not rounded, lest it reach the half-way point.
+    That matters where the angle is half way between two floats: sin(9 * 1e-200) rounds towards 0. So a tiny
+    sine is made smaller by more than the digits' error, and low is cut, lest it round to the half-way point.
     """
     if not 0 < abs(sine) < TINY:
         return pair(sine)
@@ -153,8 +153,8 @@ class Reals:
 def geometric(base: float, exponents: Sequence[Fraction]) -> Reals:
     """base ** exponent for each exponent, base > 0.
 
-    One logarithm, then one exponential for each *different step* between neighbouring exponents: the exponents
-    -2k/d of an encoding have one step, so all but the first cost a multiplication.
+    One logarithm, then one exponential for each *different step* between neighbouring exponents: the
+    exponents -2k/d of an encoding have one step, so all but the first cost a multiplication.
 
     >>> geometric(16.0, [Fraction(0), Fraction(1, 4), Fraction(-1, 2)]).rounded().tolist()
     [1.0, 2.0, 0.25]

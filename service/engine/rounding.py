@@ -59,7 +59,23 @@ def nearest_of_sum(high: NDArray[np.float64], low: NDArray[np.float64], dtype: D
 def decide(
     high: NDArray[np.float64], low: NDArray[np.float64], error: NDArray[np.float64], dtype: DTypeLike
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """high + low rounded once, and where an error as large as that leaves it open how."""
+    """high + low rounded once, and where an error as large as that leaves it open how.
+
+    For a narrow dtype `high` alone mostly decides: low is below 2^-53 |high|, and so is each sum's rounding.
+    """
+    if np.dtype(dtype) == np.float64:
+        return _enclose(high, low, error, dtype)
+    wide = error + 2.0**-51 * np.abs(high)
+    rounded, undecided = nearest(high + wide, dtype), np.zeros(high.shape, np.bool_)
+    near = different(nearest(high - wide, dtype), rounded)
+    if near.any():
+        rounded[near], undecided[near] = _enclose(high[near], low[near], error[near], dtype)
+    return rounded, undecided
+
+
+def _enclose(
+    high: NDArray[np.float64], low: NDArray[np.float64], error: NDArray[np.float64], dtype: DTypeLike
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     below, above = nearest_of_sum(high, low - error, dtype), nearest_of_sum(high, low + error, dtype)
     return above, different(below, above)
 
@@ -78,8 +94,8 @@ def from_single(singles: NDArray[np.float32], dtype: DTypeLike) -> tuple[NDArray
     neighbours of the narrower dtype are float32 themselves; so a float32 that is not such a point lies on the
     same side of each as the real number does, and rounds to the same neighbour.
 
-    Half-way points end in 1 and 15 zero bits for bfloat16. For float16, with its subnormals, they are among the
-    numbers that end in 12 zero bits.
+    Half-way points end in 1 and 15 zero bits for bfloat16. For float16, with its subnormals, they are among
+    the numbers that end in 12 zero bits.
     """
     bits = singles.view(np.uint32)
     if np.dtype(dtype) == BFLOAT16:
@@ -118,6 +134,5 @@ def _nearest_bfloat16(values: NDArray[np.float64]) -> NDArray[Any]:
         kept = np.where(small, np.copysign(subnormal, values), kept)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         single = np.where(np.isnan(values), np.nan, kept).astype(np.float32)
-    return (
-        (single.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(BFLOAT16).reshape(np.shape(values))
-    )
+    rounded: NDArray[Any] = (single.view(np.uint32) >> 16).astype(np.uint16).view(BFLOAT16)
+    return rounded

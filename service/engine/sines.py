@@ -1,8 +1,8 @@
 """Sines and cosines of position * frequency, one at a time: in double-double, and with 80 digits.
 
 The angle is reduced in *turns*. With F = frequency / 2 pi, only the fraction of position * F matters, and a
-fraction is what rint and a subtraction give exactly. So F is kept as words of 24 bits, a position as two halves
-of 26 bits: each product of a half and a word is exact, and so is its fraction. What is left is a sum.
+fraction is what rint and a subtraction give exactly. So F is kept as words of 24 bits, a position as two
+halves of 26 bits: each product of a half and a word is exact, and so is its fraction. What is left is a sum.
 
     turn  = fraction of  sum over words of (high half + low half) * word         double-double
     turn  = step / 64 + rest,   |rest| <= 1/128                                  exact
@@ -54,7 +54,7 @@ class Angles:
         self.words = np.array([_words(turn) for turn in self.turns], np.float64).reshape(-1, WORDS).T.copy()
 
     def at(self, positions: Floats, channels: Indices | slice) -> tuple[Pair, Pair]:
-        """sin and cos of positions * frequencies[channels], broadcast against each other, in double-double."""
+        """sin and cos of positions * frequencies[channels] in double-double, broadcast."""
         turn = _fraction_of_product(positions, self.words[:, channels])
         step = np.rint(turn.high * STEPS)
         rest = two_sum(turn.high - step / STEPS, turn.low)
@@ -90,8 +90,8 @@ def turned(a: tuple[Pair, Pair], b: tuple[Pair, Pair]) -> tuple[Pair, Pair]:
 def sine_cosine_of_turn(turn: Decimal) -> tuple[Decimal, Decimal]:
     """sin and cos of 2 pi turn; call it under `localcontext(MANY_DIGITS)`.
 
-    What is left of a turn after whole quarters, if it lies in the noise of the digits, is 0: frequencies such as
-    2 pi / period do meet their zeros, and no other comes so close.
+    What is left of a turn after whole quarters, if it lies in the noise of the digits, is 0: frequencies such
+    as 2 pi / period do meet their zeros, and no other comes so close.
     """
     quarters = (4 * turn).to_integral_value()
     rest = turn - quarters / 4
@@ -117,7 +117,7 @@ def _words(turn: Decimal) -> list[float]:
 
 def _fraction_of_product(positions: Floats, words: Floats) -> Pair:
     """positions * sum(words) less the nearest integer: the reduced turn, |turn| <= 1/2 and a hair."""
-    parts = halves(positions)
+    parts = [half for half in halves(positions) if half.any()]  # positions below 2^26 have but one
     total = carries = np.zeros(np.broadcast_shapes(positions.shape, words[0].shape))
     for word in words:
         for part in parts:
@@ -130,8 +130,8 @@ def _fraction_of_product(positions: Floats, words: Floats) -> Pair:
 def _taylor(angle: Pair) -> tuple[Pair, Pair]:
     """sin and cos for |angle| <= 2 pi / 128, where angle^2 < 2^-8.6.
 
-    The powers from angle^8 on are below 2^-50 of the result, so float64 is enough for their sum; the series ends
-    where the next term is below 2^-110.
+    The terms from angle^8 on are below 2^-50 of the result, so float64 is enough for their sum; the series
+    ends where the next term is below 2^-110.
     """
     square = multiply(angle, angle)
     sine = multiply(square, _horner(square, _SINE_SERIES))

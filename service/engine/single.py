@@ -1,19 +1,19 @@
-"""Float32 arithmetic step by step, as PyTorch model code does it (`arithmetic=float32`), and llama.cpp's (`ggml`).
+"""Float32 arithmetic step by step: PyTorch model code's (`arithmetic=float32`) and llama.cpp's (`ggml`).
 
-Here rounding on the way is the point. Each step is a real operation rounded once to float32, so the steps have
-the same bits on every processor, where PyTorch's own `pow` differs by up to 2 ulp between them.
+Here rounding on the way is the point. Each step is a real operation rounded once to float32, so the steps
+have the same bits on every processor, where PyTorch's own `pow` differs by up to 2 ulp between them.
 """
 
-from decimal import Decimal, localcontext
-from fractions import Fraction
+from decimal import localcontext
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.engine.pairs import Floats
 from service.engine.reals import MANY_DIGITS, Reals, real
 from service.engine.rounding import nearest
-from service.engine.waves import Floats, Waves, values
+from service.engine.waves import Waves, values
 
 Singles = NDArray[np.float32]
 
@@ -46,7 +46,7 @@ def _powers(base: float, exponents: Singles) -> Singles:
 
 
 def ggml_angles(base: float, dim: int, positions: Floats) -> Singles:
-    """Angles (n, dim / 2) as llama.cpp makes them: theta = position, then theta *= base ** (-2 / dim), in float32."""
+    """Angles (n, dim / 2) as llama.cpp has them: the position, then times base ** (-2 / dim) each time."""
     with localcontext(MANY_DIGITS):
         ratio = values(Reals(((-real(base).ln() * 2 / dim).exp(),)), np.float32)[0]
     angles = np.empty((len(positions), dim // 2), np.float32)

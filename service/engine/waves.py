@@ -6,14 +6,14 @@ p = R q + r, and by the angle-addition formula
     sin(p w) = sin(R q w) cos(r w) + cos(R q w) sin(r w)
     cos(p w) = cos(R q w) cos(r w) - sin(R q w) sin(r w)
 
-so the *base* rows (at R q) and the *offset* rows (r = 0 .. R - 1) are computed in double-double (`sines.py`), and
-each value of the table takes two products and a sum (`blocks.py`). Then comes the check that makes it right: with
-a bound b of its error, a value v is decided when v - b and v + b round to the same number, for then the real value
-rounds to it as well. The undecided (some 60 of 16.8 million in float32) are computed again one by one in
-double-double, where b is below 2^-89, and what is undecided still with 80 digits. Zeros are zeros exactly.
+so the *base* rows (at R q) and the *offset* rows (r = 0 .. R - 1) are computed in double-double (`sines.py`),
+and each value of the table takes two products and a sum (`blocks.py`). Then comes the check that makes it
+right: with a bound b of its error, a value v is decided when v - b and v + b round to the same number, for
+then the real value rounds to it as well. The undecided (some 60 of 16.8 million in float32) are computed
+again, each for itself, in double-double, where b is below 2^-89, and what is undecided still with 80 digits.
 
-Rounding is thereby correct whatever way a value was reached, so no decomposition, block size, thread or processor
-can show in the bytes: any rows computed alone equal the same rows of the whole.
+Rounding is thereby correct whatever way a value was reached, so no decomposition, block size, thread or
+processor can show in the bytes: any rows computed alone equal the same rows of the whole.
 """
 
 from collections.abc import Iterator
@@ -55,11 +55,11 @@ class Waves:
         self._panels = [Panel(frequencies[start : start + PANEL_CHANNELS]) for start in starts]
 
     def write(self, positions: range | Floats, sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> None:
-        """Fill sin and cos, each (len(positions), count) and of any of the four dtypes, strided views included.
+        """Fill sin and cos, each (len(positions), count), of any of the four dtypes, strided views included.
 
-        Every value is the real one rounded once to nearest even. `positions` are consecutive integers (a range
-        of step 1) or finite float64 of any kind, no farther than 2^53 from 0. sin(-0.0) is +0.0: a position is a
-        number, and -0.0 is the number 0.
+        Every value, float64 too, is the real one rounded once to nearest even. `positions` are consecutive
+        integers (a range of step 1) or finite float64 of any kind, no farther than 2^53 from 0. sin(-0.0) is
+        +0.0: a position is a number, and -0.0 is the number 0. Raises ValueError for other positions.
         """
         _check_positions(positions)
         for index, panel in enumerate(self._panels):
@@ -103,7 +103,7 @@ class Panel:
 
     @property
     def offsets(self) -> Offsets:
-        """The rows at 0 .. R - 1, computed when first needed; two threads may both do it, with equal results."""
+        """The rows at 0 .. R - 1, computed when first needed; two threads may both do it, and agree."""
         if self._offsets is None:
             self._offsets = Offsets(self._ladder(0, 1, self.stride))
         return self._offsets
@@ -123,7 +123,7 @@ class Panel:
         return self._grid(rows, max(-first, last)), blocks(), np.arange(first, last + 1, dtype=np.float64)
 
     def _scattered(self, positions: Floats) -> tuple[Grid, Iterator[Block], Floats] | None:
-        """Blocks of a base row and an offset row for each position; None where few integers share a base row."""
+        """Blocks of a base row and an offset row for each position; None where few share a base row."""
         base = np.floor(positions / self.stride)
         offset = positions - base * self.stride
         bases, which = np.unique(base, return_inverse=True)
@@ -172,8 +172,7 @@ class Panel:
             error = self.angles.errors(positions[rows, None], slice(None))
             for form, out in outs.items():
                 out[rows], undecided = decide(*value[form], error[form], out.dtype)
-                row, channel = np.nonzero(undecided)
-                _settle_exactly(self.angles, form, positions[rows], row, channel, out[rows])
+                _settle_exactly(self.angles, form, positions[rows], np.argwhere(undecided), out[rows])
 
 
 class Pending:
@@ -205,14 +204,14 @@ class Pending:
             value = self.angles.at(where, channel[run])[self.form]
             error = self.angles.errors(where, channel[run])[self.form]
             self.out[row[run], channel[run]], undecided = decide(*value, error, self.out.dtype)
-            left = np.flatnonzero(undecided) + run.start
-            _settle_exactly(self.angles, self.form, self.positions, row[left], channel[left], self.out)
+            left = np.stack((row[run], channel[run]), axis=1)[undecided]
+            _settle_exactly(self.angles, self.form, self.positions, left, self.out)
 
 
 def _settle_exactly(
-    angles: Angles, form: Waveform, positions: Floats, row: Indices, channel: Indices, out: NDArray[Any]
+    angles: Angles, form: Waveform, positions: Floats, left: Indices, out: NDArray[Any]
 ) -> None:
-    for i, k in zip(row.tolist(), channel.tolist(), strict=True):
+    for i, k in left.tolist():
         out[i, k] = _rounded(angles.exactly(float(positions[i]), k)[form], out.dtype)
 
 
@@ -228,8 +227,8 @@ def _runs(length: int, size: int) -> Iterator[slice]:
 def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
     """out[i, k] = multipliers[i] * factors[k], rounded once to the dtype of `out`.
 
-    In double-double the product is good to 2^-100; the undecided are multiplied again with 80 digits, where ties
-    (of slopes that are powers of two, say) are seen to be ties.
+    In double-double the product is good to 2^-100; the undecided are multiplied again with 80 digits, where
+    ties (of slopes that are powers of two, say) are seen to be ties.
 
     >>> out = np.empty((2, 2), np.float32)
     >>> products(np.array([1.0, 3.0]), Reals.of([0.5, 0.1]), out)
@@ -252,8 +251,8 @@ def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
 
 def _out_of_range(size: Floats, multiplier: Floats, factor: Floats) -> NDArray[np.bool_]:
     """Where double-double over- or underflows, other than at 0."""
-    extreme = ~((size > 2.0**-900) & (size < 2.0**900))
-    return extreme & (multiplier != 0) & (factor != 0)
+    extreme: NDArray[np.bool_] = ~((size > 2.0**-900) & (size < 2.0**900)) & (multiplier != 0) & (factor != 0)
+    return extreme
 
 
 def values(reals: Reals, dtype: DTypeLike) -> NDArray[Any]:

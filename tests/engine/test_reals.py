@@ -1,6 +1,7 @@
 """Eighty digits are eighty digits."""
 
 import time
+from decimal import localcontext
 from fractions import Fraction
 
 import mpmath
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from service.engine.reals import MANY_DIGITS, Reals, geometric, localcontext, pair, pi, sine_cosine
+from service.engine.reals import MANY_DIGITS, Reals, geometric, pair, pi, sine_cosine
 
 mpmath.mp.prec = 420
 AGREED = mpf(2) ** -200

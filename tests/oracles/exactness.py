@@ -2,8 +2,8 @@
 
     python -m tests.oracles.exactness [samples per dtype, 200000] [seed, 1]
 
-The tests run a few thousand of the same samples. The rounding here is done in integers and shares nothing with
-the service. The hostile samples are the values of a large table that lie nearest to a rounding boundary.
+The tests run a few thousand of the same samples. The rounding here is done in integers and shares nothing
+with the service. The hostile samples are the values of a large table that lie nearest to a rounding boundary.
 """
 
 import sys
@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import mpmath
@@ -52,6 +53,7 @@ def frequency(base: float, dim: int, channel: int) -> Any:
     return mpmath.power(mpmath.mpf(base), -mpmath.mpf(2 * channel) / dim)
 
 
+@cache
 def waves(base: float, dim: int) -> Waves:
     """The service's waves of that base and width."""
     return Waves(geometric(base, [Fraction(-2 * k, dim) for k in range(dim // 2)]))
@@ -75,6 +77,34 @@ class Sample:
         return self.got != self.expected or np.signbit(self.got) != np.signbit(self.expected)
 
 
+@dataclass(frozen=True)
+class Table:
+    """What the service wrote for some parameters."""
+
+    dtype: str
+    base: float
+    dim: int
+    positions: range | NDArray[np.float64]
+    sin: NDArray[Any]
+    cos: NDArray[Any]
+
+    @classmethod
+    def of(cls, dtype: str, base: float, dim: int, positions: range | NDArray[np.float64]) -> "Table":
+        """Have it written."""
+        sin, cos = (np.empty((len(positions), dim // 2), DTYPES[dtype]) for _ in range(2))
+        waves(base, dim).write(positions, sin, cos)
+        return cls(dtype, base, dim, positions, sin, cos)
+
+    def samples(self, rows: NDArray[np.intp], channels: NDArray[np.intp]) -> Iterator[Sample]:
+        """Sine and cosine of each (row, channel)."""
+        for row, channel in zip(rows.tolist(), channels.tolist(), strict=True):
+            position = float(self.positions[row])
+            cosine, sine = mpmath.cos_sin(mpmath.mpf(position) * frequency(self.base, self.dim, channel))
+            for wave, exact, table in (("cos", cosine, self.cos), ("sin", sine, self.sin)):
+                got, expected = float(table[row, channel]), rounded_once(exact, self.dtype)
+                yield Sample(wave, self.base, self.dim, position, channel, got, expected)
+
+
 def random_positions(rng: np.random.Generator) -> range | NDArray[np.float64]:
     """Consecutive integers or scattered reals of a random magnitude up to 2^53, either sign."""
     magnitude = 2.0 ** rng.uniform(0, 53)
@@ -93,15 +123,11 @@ def random_positions(rng: np.random.Generator) -> range | NDArray[np.float64]:
 def random_samples(dtype: str, count: int, seed: int) -> Iterator[Sample]:
     """`count` values of random tables."""
     rng = np.random.default_rng(seed)
-    known: dict[tuple[float, int], Waves] = {}
     for _ in range(-(-count // PER_TABLE)):
         base, dim = float(rng.choice(BASES)), int(rng.choice(DIMS))
-        table = known.setdefault((base, dim), waves(base, dim))
-        positions = random_positions(rng)
-        sin, cos = (np.empty((ROWS, dim // 2), DTYPES[dtype]) for _ in range(2))
-        table.write(positions, sin, cos)
+        table = Table.of(dtype, base, dim, random_positions(rng))
         rows, channels = rng.integers(0, ROWS, PER_TABLE // 2), rng.integers(0, dim // 2, PER_TABLE // 2)
-        yield from check(dtype, base, dim, positions, rows, channels, sin, cos)
+        yield from table.samples(rows, channels)
 
 
 def hostile_samples(dtype: str, count: int, seed: int) -> Iterator[Sample]:
@@ -109,35 +135,18 @@ def hostile_samples(dtype: str, count: int, seed: int) -> Iterator[Sample]:
     rng = np.random.default_rng(seed)
     for base, dim in ((10000.0, 128), (500000.0, 96), (1.0001, 34), (1e9, 80)):
         start = int(rng.integers(0, 2**40))
-        positions = range(start, start + 4096)
-        sin, cos = (np.empty((4096, dim // 2), DTYPES[dtype]) for _ in range(2))
-        waves(base, dim).write(positions, sin, cos)
+        table = Table.of(dtype, base, dim, range(start, start + 4096))
         angles = Angles(geometric(base, [Fraction(-2 * k, dim) for k in range(dim // 2)]))
-        value = angles.at(np.array(positions, np.float64)[:, None], slice(None))[0]
+        value = angles.at(np.array(table.positions, np.float64)[:, None], slice(None))[0]
         bits = FORMATS[dtype][0]
         ulp = np.ldexp(1.0, np.frexp(value.high)[1] - bits)  # where the format is normal
-        off = (value.high / ulp) % 1.0 - 0.5 if bits < 53 else np.abs(value.low) / ulp - 0.5
-        nearest = np.argsort(np.abs(off + (value.low / ulp if bits < 53 else 0)), axis=None)[: count // 8]
-        yield from check(dtype, base, dim, positions, *np.unravel_index(nearest, off.shape), sin, cos)
-
-
-def check(
-    dtype: str,
-    base: float,
-    dim: int,
-    positions: range | NDArray[np.float64],
-    rows: NDArray[np.intp],
-    channels: NDArray[np.intp],
-    sin: NDArray[Any],
-    cos: NDArray[Any],
-) -> Iterator[Sample]:
-    """Sine and cosine of each (row, channel)."""
-    for row, channel in zip(rows.tolist(), channels.tolist(), strict=True):
-        position = float(positions[row])
-        both = mpmath.cos_sin(mpmath.mpf(position) * frequency(base, dim, channel))
-        for wave, exact, table in (("cos", both[0], cos), ("sin", both[1], sin)):
-            expected = rounded_once(exact, dtype)
-            yield Sample(wave, base, dim, position, channel, float(table[row, channel]), expected)
+        if dtype == "float64":
+            off = np.abs(value.low) / ulp - 0.5
+        else:
+            off = (value.high / ulp) % 1.0 - 0.5 + value.low / ulp
+        nearest = np.argsort(np.abs(off), axis=None)[: count // 8]
+        rows, channels = np.unravel_index(nearest, off.shape)
+        yield from table.samples(rows, channels)
 
 
 def main(count: int = 200_000, seed: int = 1) -> int:
@@ -155,9 +164,8 @@ def main(count: int = 200_000, seed: int = 1) -> int:
                     faults += 1
                     print(dtype, sample)
             wrong += faults
-            print(
-                f"{dtype:9} {name:8} {total:8} values, {faults} misrounded, {time.perf_counter() - began:.0f} s"
-            )
+            seconds = time.perf_counter() - began
+            print(f"{dtype:9} {name:8} {total:8} values, {faults} misrounded, {seconds:.0f} s")
     return int(wrong > 0)
 
 
