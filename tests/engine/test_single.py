@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
+from service.engine.reals import Reals
 from service.engine.rounding import DTYPES
-from service.engine.single import float32_frequencies, ggml_angles, write_float32
+from service.engine.single import GUESS_ERROR, float32_frequencies, ggml_angles, write_float32
+from service.engine.waves import Waves
 from tests.oracles.exactness import rounded_once
 
 f32 = np.float32
@@ -74,3 +76,26 @@ def test_either_wave_may_be_left_out() -> None:
     write_float32(angles, alone[0], None)
     write_float32(angles, None, alone[1])
     assert np.array_equal(both, alone)
+
+
+def test_numpys_sines_are_near_enough_to_serve_as_guesses() -> None:
+    """The bound that `write_float32` relies on, with a factor of 4 to spare, for angles of every size."""
+    random = np.random.default_rng(11)
+    magnitudes = 2.0 ** random.uniform(-30, 53, 40_000)
+    angles = (magnitudes * random.choice([-1.0, 1.0], magnitudes.size)).astype(np.float32).astype(np.float64)
+    near_zeros = (np.arange(1, 20_001) * (np.pi / 2)).astype(np.float32).astype(np.float64)
+    angles = np.concatenate([angles, near_zeros])
+    exact = np.empty((2, angles.size, 1))
+    Waves(Reals.of([1])).write(angles, exact[0], exact[1])
+    assert np.abs(np.sin(angles) - exact[0, :, 0]).max() < GUESS_ERROR / 4
+    assert np.abs(np.cos(angles) - exact[1, :, 0]).max() < GUESS_ERROR / 4
+
+
+def test_every_float32_sine_is_rounded_once_whatever_the_guess() -> None:
+    angles = np.random.default_rng(12).uniform(-1e5, 1e5, (300, 7)).astype(np.float32)
+    exact = np.empty((2, angles.size, 1), np.float32)
+    Waves(Reals.of([1])).write(angles.reshape(-1).astype(np.float64), exact[0], exact[1])
+    sin, cos = np.empty_like(angles), np.empty_like(angles)
+    write_float32(angles, sin, cos)
+    assert np.array_equal(sin.reshape(-1), exact[0, :, 0])
+    assert np.array_equal(cos.reshape(-1), exact[1, :, 0])
