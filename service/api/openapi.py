@@ -36,8 +36,8 @@ BINARY = {"type": "string", "format": "binary"}
 MOST_EXAMPLE_VALUES = 64
 
 DESCRIPTION = """\
-Positional encodings over HTTP: tables, attention biases, and encodings applied to your own vectors; exact, in the
-convention of your library, with the same bytes on every machine.
+Tables, attention biases, and encodings applied to your own vectors: exact, in the convention of your library, with the
+same bytes on every machine.
 
 The address alone decides the format: without an extension the answer is JSON; `.npy`, `.npz`, `.safetensors`, `.bin`
 (raw little-endian) and `.csv` are files. Parameters are in the query, the caller's arrays in the body. Unknown and
@@ -255,7 +255,9 @@ def _parameter(scheme: AnyScheme, name: str, schema: Schema, required: bool) -> 
     }
     if schema["type"] == "array":
         parameter |= {"style": "form", "explode": False}
-    given = scheme.examples[0].query.get(name)
+    # A body's examples differ in what goes beside them, so only an example without a body fills in the form.
+    first = scheme.examples[0]
+    given = first.query.get(name) if first.body is None or required else None
     return parameter if given is None else parameter | {"example": _value(given, schema)}
 
 
