@@ -13,8 +13,7 @@ from typing import Literal
 
 from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.responses import Response
 
 import service
 from service.api.documents import Fixed
@@ -49,7 +48,7 @@ def install(app: FastAPI, docs: Literal["on", "off"]) -> None:
     _add(app, "/", lambda: _page(_landing(docs)))
     _add(app, "/web/page.css", lambda: _file("page.css", CSS))
     _add(app, "/problems", lambda: _page(_problem_list()))
-    app.router.routes.append(Route("/problems/{slug}", _problem, methods=["GET"]))
+    app.router.add_route("/problems/{slug}", _problem, methods=["GET"])
     if docs == "on":
         _add(app, "/openapi.json", lambda: Fixed(committed(), "application/json"))
         for path, (name, media_type) in SWAGGER_UI.items():
@@ -59,10 +58,10 @@ def install(app: FastAPI, docs: Literal["on", "off"]) -> None:
 def _add(app: FastAPI, path: str, make: Callable[[], Fixed]) -> None:
     made = cache(make)
 
-    async def answer(request: Request) -> ASGIApp:
+    async def answer(request: Request) -> Response:
         return made().answer(request)
 
-    app.router.routes.append(Route(path, answer, methods=["GET"]))
+    app.router.add_route(path, answer, methods=["GET"])
 
 
 def committed() -> bytes:
@@ -106,7 +105,7 @@ _FRAME = """\
 """
 
 
-async def _problem(request: Request) -> ASGIApp:
+async def _problem(request: Request) -> Response:
     slug: str = request.path_params["slug"]
     if slug not in PROBLEMS:
         raise _unknown(slug)
