@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     if options.command == "get":
         return get(options, settings)
     if options.command == "openapi":
-        return openapi(settings)
+        return openapi()
     return healthcheck(settings)
 
 
@@ -58,13 +58,10 @@ def get(options: argparse.Namespace, settings: Settings) -> int:
     return Get(options.target, options.output, options.data).run(settings)
 
 
-def openapi(settings: Settings) -> int:
-    import json
+def openapi() -> int:
+    from service.api.openapi import text
 
-    from service.api.openapi import document
-    from service.main import create_app
-
-    print(json.dumps(document(create_app(settings)), indent=2, ensure_ascii=False))
+    print(text(), end="")
     return DONE
 
 

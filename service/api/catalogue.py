@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.documents import Fixed, fixed_json
+from service.api.parameters import parameters_schema
 from service.api.problems import Problem, echo, nearest_names
 from service.api.query import read_pairs
 from service.api.resources import Resources
@@ -62,7 +63,7 @@ def entry(scheme: Scheme[Any, Any]) -> dict[str, Any]:
         "href": address(scheme),
         "methods": ([] if scheme.needs_body else ["GET"]) + (["POST"] if scheme.inputs else []),
         "extensions": list(EXTENSIONS),
-        "parameters": scheme.params.model_json_schema(),
+        "parameters": parameters_schema(scheme.params),
         "inputs": [
             {"name": array.name, "description": array.description, "required": array.required}
             for array in scheme.inputs

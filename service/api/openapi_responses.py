@@ -1,0 +1,180 @@
+"""The shared headers and responses of the OpenAPI document, and the refusals as `PROBLEMS` knows them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from service.api.caching import FRESH
+from service.api.problems import PROBLEMS, Problem
+
+Schema = dict[str, Any]
+
+PROBLEM_JSON = "application/problem+json"
+
+# A server refuses these before it knows what is asked for, and a bug can be anywhere.
+ANY_REQUEST = (400, 408, 414, 431, 500)
+
+_TEXT = {"type": "string"}
+_HEADERS: dict[str, tuple[str, Schema, str]] = {
+    "ETag": (
+        "Strong validator, a hash of the canonical request: send it back in If-None-Match.",
+        _TEXT,
+        '"5d41402abc4b2a76b9719d911017c592"',
+    ),
+    "Cache-Control": ("How long the answer may be kept; a year with `revision` in the address.", _TEXT, FRESH),
+    "Content-Disposition": (
+        "A file name made of the canonical request.",
+        _TEXT,
+        'attachment; filename="rope_4x8_float32.npy"',
+    ),
+    "Array-Shape": ("Shape of the one array in the file (npy, bin).", _TEXT, "2, 4, 8"),
+    "Array-Dtype": ("Number format of the one array in the file (npy, bin).", _TEXT, "float32"),
+    "Accept-Ranges": ("`bytes` where a part of the file can be asked for.", _TEXT, "bytes"),
+    "Content-Range": ("Which bytes of how many these are; `bytes */N` with 416.", _TEXT, "bytes 0-127/384"),
+    "X-Request-ID": ("The request's id: the caller's own, or one made here. The log has it too.", _TEXT, "c0ffee-1"),
+    "Server-Timing": (
+        "Milliseconds waited for a thread, computed, and written.",
+        _TEXT,
+        "queue;dur=0.05, compute;dur=0.31, encode;dur=0.08",
+    ),
+    "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 0}, "1"),
+}
+
+_DETAILS: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "bad-request": ("'length' in the query is not name=value", []),
+    "not-found": (
+        ".np is no format; known are .npy, .npz, .safetensors, .bin, .csv, and none for JSON",
+        [
+            {
+                "parameter": "extension",
+                "code": "unknown",
+                "detail": ".np is no format; known are .npy, .npz, .safetensors, .bin, .csv, and none for JSON",
+                "did_you_mean": "npy",
+            }
+        ],
+    ),
+    "not-acceptable": (
+        "npy has no bfloat16; safetensors, json can hold it",
+        [{"parameter": "extension", "code": "dtype", "detail": "npy has no bfloat16; safetensors, json can hold it"}],
+    ),
+    "request-timeout": ("no byte of the body arrived for 20 seconds", []),
+    "content-too-large": (
+        "the body has at least 134217729 bytes; the limit is 134217728",
+        [
+            {
+                "parameter": "body",
+                "code": "too_large",
+                "detail": "the body has at least 134217729 bytes; the limit is 134217728",
+                "requested": 134217729,
+                "limit": 134217728,
+            }
+        ],
+    ),
+    "uri-too-long": (
+        "the address has 9000 bytes; 8192 are read: send long lists in the body of a POST",
+        [],
+    ),
+    "unsupported-media-type": (
+        "Content-Type is text/plain; application/json (UTF-8), or application/octet-stream for npy and safetensors, "
+        "would do",
+        [],
+    ),
+    "range-not-satisfiable": ("the answer has 384 bytes, and the range lies outside", []),
+    "invalid-parameters": (
+        "lenght is not a parameter of encodings/rope; did you mean length?",
+        [
+            {
+                "parameter": "lenght",
+                "code": "unknown",
+                "detail": "lenght is not a parameter of encodings/rope; known are length, offset, positions",
+                "did_you_mean": "length",
+            }
+        ],
+    ),
+    "result-too-large": (
+        "the answer would take 17179869184 bytes; the limit is 8589934592: ask for fewer rows at a time",
+        [
+            {
+                "parameter": "query",
+                "code": "too_large",
+                "detail": "the answer would take 17179869184 bytes; the limit is 8589934592: "
+                "ask for fewer rows at a time",
+                "requested": 17179869184,
+                "limit": 8589934592,
+            }
+        ],
+    ),
+    "header-fields-too-large": ("the header has 101 fields of 2020 bytes; 100 fields of 32768 bytes are read", []),
+    "internal-error": ("the server made a mistake; the log holds it under this request id", []),
+    "overloaded": ("the memory for answers is in use at the moment", []),
+}
+
+
+def headers() -> Schema:
+    """Every response header, as components."""
+    return {
+        name: {"description": description, "schema": schema | {"examples": [_typed(schema, example)]}}
+        for name, (description, schema, example) in _HEADERS.items()
+    }
+
+
+def _typed(schema: Schema, example: str) -> str | int:
+    return int(example) if schema["type"] == "integer" else example
+
+
+def header_refs(*names: str) -> Schema:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def refusals(statuses: Iterable[int]) -> Schema:
+    """References to the refusals of those statuses, and of those that any request can meet."""
+    wanted = sorted({*statuses, *ANY_REQUEST})
+    return {str(status): {"$ref": f"#/components/responses/{component(status)}"} for status in wanted}
+
+
+def component(status: int) -> str:
+    """The name of a status's shared response: that of its first problem type.
+
+    >>> component(422)
+    'InvalidParameters'
+    """
+    return "".join(word.capitalize() for word in _slugs(status)[0].split("-"))
+
+
+def responses() -> Schema:
+    """Every refusal, as components: one for each status that an operation can answer."""
+    statuses = sorted({PROBLEMS[slug].status for slug in _DETAILS})
+    return {component(status): _refusal(status) for status in statuses} | {"NotModified": not_modified()}
+
+
+def not_modified() -> Schema:
+    return {
+        "description": "The answer is the one whose ETag the caller holds; nothing was computed.",
+        "headers": header_refs("ETag", "Cache-Control", "X-Request-ID"),
+    }
+
+
+def _refusal(status: int) -> Schema:
+    slugs = _slugs(status)
+    extra = {416: ("Content-Range",), 503: ("Retry-After",)}.get(status, ())
+    return {
+        "description": " Or: ".join(f"{PROBLEMS[slug].title}. {PROBLEMS[slug].meaning}" for slug in slugs),
+        "headers": header_refs("Cache-Control", "X-Request-ID", *extra),
+        "content": {
+            PROBLEM_JSON: {
+                "schema": {"$ref": "#/components/schemas/Problem"},
+                "examples": {slug: {"summary": PROBLEMS[slug].title, "value": example(slug)} for slug in slugs},
+            }
+        },
+    }
+
+
+def _slugs(status: int) -> list[str]:
+    return [slug for slug, kind in PROBLEMS.items() if kind.status == status and slug in _DETAILS]
+
+
+def example(slug: str) -> Any:
+    """A problem document as the service writes it."""
+    detail, errors = _DETAILS[slug]
+    return orjson.loads(Problem(slug, detail, errors).body("c0ffee-1"))

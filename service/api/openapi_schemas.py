@@ -1,0 +1,231 @@
+"""The component schemas of the OpenAPI document: answers and bodies of each scheme, tensors, catalogue, problems."""
+
+from itertools import chain
+from typing import Any
+
+from service.api.catalogue import example_arrays
+from service.api.parameters import answered_schema, parameters_schema
+from service.engine import SCHEMES
+from service.engine.errors import Refusal
+from service.engine.positions import POSITIONS_INPUT, Positioned
+from service.engine.scheme import ITEMSIZE, Scheme, Tensors
+
+Schema = dict[str, Any]
+AnyScheme = Scheme[Any, Any]
+
+TEXT = {"type": "string"}
+TEXTS = {"type": "array", "items": TEXT}
+NUMBERS = {"type": "array", "items": {}}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def pascal(*words: str) -> str:
+    """A component's name.
+
+    >>> pascal("biases", "alibi-slopes", "answer")
+    'BiasesAlibiSlopesAnswer'
+    """
+    parts = chain.from_iterable(word.replace("-", "_").split("_") for word in words)
+    return "".join(part[:1].upper() + part[1:] for part in parts)
+
+
+def schemas() -> Schema:
+    """Every component schema."""
+    return SHARED | {name: schema for scheme in SCHEMES for name, schema in of_scheme(scheme).items()}
+
+
+def of_scheme(scheme: AnyScheme) -> Schema:
+    """A scheme's own components: named choices, answer, parameters as answered, tensors, and the body it takes."""
+    name = pascal(scheme.family, scheme.name)
+    found = {pascal(name, choice): schema for choice, schema in choices(scheme).items()}
+    found[f"{name}Parameters"] = _answered(scheme, name)
+    found[f"{name}Tensors"] = _tensors(scheme)
+    found[f"{name}Answer"] = _answer(scheme, name)
+    if scheme.inputs:
+        found[f"{name}Body"] = _body(scheme)
+    return found
+
+
+def choices(scheme: AnyScheme) -> dict[str, Schema]:
+    """The parameters of a scheme that are named choices: components, so that clients get one type for each."""
+    properties = parameters_schema(scheme.params)["properties"]
+    return {
+        name: {key: schema[key] for key in ("type", "enum")} for name, schema in properties.items() if "enum" in schema
+    }
+
+
+def _answered(scheme: AnyScheme, name: str) -> Schema:
+    whole = answered_schema(scheme.params)
+    for choice in choices(scheme):
+        given = whole["properties"][choice]
+        reference = ref(pascal(name, choice))
+        shape = {"anyOf": [reference, {"type": "null"}]} if None in given["enum"] else reference
+        whole["properties"][choice] = shape | {"description": given["description"]}
+    for schema in whole["properties"].values():
+        schema.pop("default", None)
+    return whole | {"description": "Every parameter, defaults filled in; null for what was left out."}
+
+
+def _answer(scheme: AnyScheme, name: str) -> Schema:
+    properties = {
+        "family": {"const": scheme.family, "type": "string"},
+        "scheme": {"const": scheme.name, "type": "string"},
+        "revision": {"type": "integer", "description": "Changes whenever the numbers of the scheme would."},
+        "parameters": ref(f"{name}Parameters"),
+        "facts": {"type": "object", "additionalProperties": True, "description": "What follows from the parameters."},
+        "notes": {**TEXTS, "description": "What deserves saying about this convention."},
+        "tensors": ref(f"{name}Tensors"),
+    }
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _tensors(scheme: AnyScheme) -> Schema:
+    properties = {name: ref("Tensor") for name in tensor_names(scheme)}
+    description = "By name, in this order; which of them there are depends on the parameters."
+    return {"type": "object", "properties": properties, "additionalProperties": False, "description": description}
+
+
+def tensor_names(scheme: AnyScheme) -> list[str]:
+    """Every tensor that a scheme can answer with: those of its examples, varied by each named choice."""
+    return list(dict.fromkeys(name for tensors in _variations(scheme) for name in tensors))
+
+
+def has_several(scheme: AnyScheme) -> bool:
+    """Whether one answer can hold several tensors."""
+    return any(len(tensors) > 1 for tensors in _variations(scheme))
+
+
+def _variations(scheme: AnyScheme) -> list[Tensors]:
+    found = []
+    for each in scheme.examples:
+        plain = {"dtype": "float32", **each.query}
+        varied = [{**plain, name: value} for name, choice in choices(scheme).items() for value in choice["enum"]]
+        for query in (plain, *varied):
+            try:
+                found.append(scheme.tensors(scheme.params.model_validate(query), example_arrays(each)))
+            except Refusal:
+                # A choice that the rest of the example does not go with says nothing of tensors.
+                continue
+    return found
+
+
+def _body(scheme: AnyScheme) -> Schema:
+    positions = [array for array in scheme.inputs if array.name == POSITIONS_INPUT.name]
+    others = [array for array in scheme.inputs if array.name != POSITIONS_INPUT.name]
+    properties: Schema = {}
+    if others:
+        properties["tensors"] = {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {array.name: {**NUMBERS, "description": array.description} for array in others},
+            "required": [array.name for array in others if array.required],
+        }
+    for array in positions:
+        properties[array.name] = {**NUMBERS, "description": array.description}
+    required = ["tensors"] if others else ["positions"]
+    return {"type": "object", "additionalProperties": False, "properties": properties, "required": required}
+
+
+def body_parameters(scheme: AnyScheme) -> list[str]:
+    """The query parameters beside a body: positions in the body leave nothing for those in the address to say."""
+    left_out = () if scheme.needs_body else tuple(Positioned.model_fields)
+    return [name for name in scheme.params.model_fields if name not in left_out]
+
+
+_TENSOR = {
+    "type": "object",
+    "description": "One array.",
+    "properties": {
+        "axes": {**TEXTS, "description": "A name for each axis."},
+        "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+        "dtype": {"type": "string", "enum": list(ITEMSIZE)},
+        "data": {
+            **NUMBERS,
+            "description": "Nested lists of numbers, as deep as the shape is long, in the shortest form that reads "
+            'back equal; with `nonfinite=string` also "Infinity", "-Infinity" and "NaN".',
+        },
+    },
+    "required": ["axes", "shape", "dtype", "data"],
+}
+_FAULT = {
+    "type": "object",
+    "description": "One thing that is wrong, and what would do.",
+    "properties": {
+        "parameter": {**TEXT, "description": "The query parameter, `body`, `path` or `extension` at fault."},
+        "pointer": {**TEXT, "description": "JSON Pointer to the place in the body."},
+        "code": TEXT,
+        "detail": TEXT,
+        "requested": {"type": "number"},
+        "limit": {"type": "number"},
+        "did_you_mean": {**TEXT, "description": "The nearest known name."},
+    },
+    "required": ["code", "detail"],
+}
+_PROBLEM = {
+    "type": "object",
+    "description": "A refusal (RFC 9457).",
+    "properties": {
+        "type": {**TEXT, "format": "uri-reference", "description": "Where the kind of problem is explained."},
+        "title": TEXT,
+        "status": {"type": "integer", "minimum": 400, "maximum": 599},
+        "detail": {**TEXT, "description": "What was given, and what would do."},
+        "instance": {**TEXT, "description": "The request id."},
+        "errors": {"type": "array", "maxItems": 20, "items": ref("Fault")},
+    },
+    "required": ["type", "title", "status", "detail", "instance", "errors"],
+}
+_EXAMPLE = {
+    "type": "object",
+    "properties": {
+        "title": TEXT,
+        "method": {"type": "string", "enum": ["GET", "POST"]},
+        "href": {**TEXT, "format": "uri-reference"},
+        "body": {"type": "object", "additionalProperties": True},
+    },
+    "required": ["title", "method", "href"],
+}
+_INPUT = {
+    "type": "object",
+    "properties": {"name": TEXT, "description": TEXT, "required": {"type": "boolean"}},
+    "required": ["name", "description", "required"],
+}
+_USAGE = {
+    "type": "object",
+    "properties": {"who": TEXT, "parameters": {"type": "object", "additionalProperties": TEXT}},
+    "required": ["who", "parameters"],
+}
+_ENTRY_PROPERTIES = {
+    "family": TEXT,
+    "name": TEXT,
+    "title": TEXT,
+    "revision": {"type": "integer"},
+    "description": {**TEXT, "description": "Formula and channel order, in Markdown."},
+    "reference": TEXT,
+    "rounding": {"type": "string", "enum": ["correct", "faithful", "integer"]},
+    "href": {**TEXT, "format": "uri-reference"},
+    "methods": {"type": "array", "items": {"type": "string", "enum": ["GET", "POST"]}},
+    "extensions": TEXTS,
+    "parameters": {"type": "object", "additionalProperties": True, "description": "JSON Schema of the query."},
+    "inputs": {"type": "array", "items": ref("Input")},
+    "tensors": {"type": "object", "additionalProperties": TEXTS, "description": "Axes of each tensor."},
+    "properties": {"type": "object", "additionalProperties": TEXT},
+    "used_by": {"type": "array", "items": ref("Usage")},
+    "examples": {"type": "array", "items": ref("Example")},
+}
+SHARED: Schema = {
+    "Tensor": _TENSOR,
+    "Problem": _PROBLEM,
+    "Fault": _FAULT,
+    "Catalogue": {
+        "type": "object",
+        "properties": {"schemes": {"type": "array", "items": ref("CatalogueEntry")}},
+        "required": ["schemes"],
+    },
+    "CatalogueEntry": {"type": "object", "properties": _ENTRY_PROPERTIES, "required": list(_ENTRY_PROPERTIES)},
+    "Example": _EXAMPLE,
+    "Input": _INPUT,
+    "Usage": _USAGE,
+}

@@ -1,0 +1,24 @@
+"use strict";
+
+// The document says that the service is at "/". Behind a proxy that strips a path prefix it is where this page is.
+const here = new URL(".", window.location.href);
+
+async function show() {
+  const answer = await fetch(new URL("openapi.json", here));
+  const document = await answer.json();
+  document.servers = [{ url: here.href.replace(/\/$/, "") }];
+  window.ui = SwaggerUIBundle({
+    spec: document,
+    dom_id: "#docs",
+    deepLinking: true,
+    docExpansion: "list",
+    tryItOutEnabled: true,
+    displayRequestDuration: true,
+    // Colouring a table of 65,536 numbers froze the page for 27 seconds.
+    syntaxHighlight: false,
+    validatorUrl: null,
+    presets: [SwaggerUIBundle.presets.apis],
+  });
+}
+
+show();

@@ -1,0 +1,12 @@
+"""What pyproject.toml cannot say: openapi/, beside the package in the source tree, is inside it in a wheel."""
+
+from setuptools import find_packages, setup
+
+setup(
+    packages=[*find_packages(include=["service*"]), "service.openapi"],
+    package_dir={"service.openapi": "openapi"},
+    package_data={
+        "service": ["web/*", "web/swagger-ui/*"],
+        "service.openapi": ["openapi.json"],
+    },
+)
