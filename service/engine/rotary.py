@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.errors import Refusal
+from service.engine.frequencies import fastest_frequency
 from service.engine.positions import Values
 from service.engine.quantities import Arithmetic, Base, Pairing, PartialRotaryFactor, RotaryDim
 from service.engine.reals import geometric
@@ -62,6 +63,18 @@ def rotary_width(params: Rotary, dim: int) -> int:
             f"{name} makes the rotated width {width}; channels turn in pairs, so it must be even and at least 2",
         )
     return width
+
+
+def fastest(params: Rotary, width: int) -> float:
+    """About the largest frequency; refuses bases that an arithmetic cannot work with."""
+    if params.arithmetic != "exact" and params.base < 1:
+        raise Refusal(
+            "base",
+            "out_of_range",
+            f"base is {params.base:g}; arithmetic={params.arithmetic} follows model code, whose bases are 1 or more",
+            limit=1,
+        )
+    return fastest_frequency(params.base, (width - 2) / width, "base")
 
 
 def rotary_angles(params: Rotary, width: int) -> Angles:
