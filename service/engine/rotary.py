@@ -87,7 +87,13 @@ def rotary_angles(params: Rotary, width: int) -> Angles:
 
 
 def write_columns(angles: Angles, at: Values, tensor: str, params: Rotary, columns: str, out: Array) -> None:
-    """Rows of the cos or the sin table into `out`, one column a pair or one a channel in the order of the pairing."""
+    """Rows of the cos or the sin table into `out`, one column a pair or one a channel in the order of the pairing.
+
+    >>> out = np.empty((1, 4))
+    >>> write_columns(rotary_angles(Rotary(), 4), range(1), "cos", Rotary(), "full", out)
+    >>> out.tolist()
+    [[1.0, 1.0, 1.0, 1.0]]
+    """
     pairs = out.shape[1] if columns == "half" else out.shape[1] // 2
     if columns == "half":
         first, second = out, None
@@ -142,7 +148,8 @@ class _Float32:
         return self.inv_freq.astype(dtype)
 
     def _angles(self, at: Values) -> NDArray[np.float32]:
-        return _as_float64(at).astype(np.float32)[:, None] * self.inv_freq[None, :]
+        angles: NDArray[np.float32] = _as_float64(at).astype(np.float32)[:, None] * self.inv_freq
+        return angles
 
 
 @dataclass(frozen=True, slots=True)

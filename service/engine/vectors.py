@@ -133,7 +133,7 @@ def positions_of(params: Placed, inputs: Inputs, rows: Mapping[str, Rows]) -> tu
             raise Refusal(
                 f"/tensors/{name}",
                 "shape",
-                f"{name} has {rows[name].length} positions and {first} has {length}; send them apart, each with its offset",
+                f"{name} has {rows[name].length} positions and {first} has {length}; send them apart",
             )
     if "positions" not in inputs and params.positions is None:
         return consecutive(params.offset, length).values, 0
