@@ -106,7 +106,7 @@ PartialRotaryFactor = Annotated[
 ]
 Base = Annotated[
     Real,
-    Field(gt=0, le=1e100, description="Base of the geometric series of frequencies (theta, max period)."),
+    Field(ge=1e-19, le=1e100, description="Base of the geometric series of frequencies (theta, max period)."),
 ]
 Offset = Annotated[
     Integer,

@@ -86,6 +86,17 @@ def rotary_angles(params: Rotary, width: int) -> Angles:
     return _Exact(Waves(geometric(params.base, [Fraction(-2 * pair, width) for pair in range(width // 2)])))
 
 
+def pair_members(pairing: str, width: int) -> tuple[slice, slice]:
+    """The channels that come first in their pairs, and those that come second.
+
+    >>> pair_members("half", 8), pair_members("interleaved", 8)
+    ((slice(0, 4, 1), slice(4, 8, 1)), (slice(0, 8, 2), slice(1, 8, 2)))
+    """
+    if pairing == "half":
+        return slice(0, width // 2, 1), slice(width // 2, width, 1)
+    return slice(0, width, 2), slice(1, width, 2)
+
+
 def write_columns(angles: Angles, at: Values, tensor: str, params: Rotary, columns: str, out: Array) -> None:
     """Rows of the cos or the sin table into `out`, one column a pair or one a channel in the order of the pairing.
 
@@ -94,16 +105,11 @@ def write_columns(angles: Angles, at: Values, tensor: str, params: Rotary, colum
     >>> out.tolist()
     [[1.0, 1.0, 1.0, 1.0]]
     """
-    pairs = out.shape[1] if columns == "half" else out.shape[1] // 2
-    if columns == "half":
-        first, second = out, None
-    elif params.pairing == "half":
-        first, second = out[:, :pairs], out[:, pairs:]
-    else:
-        first, second = out[:, 0::2], out[:, 1::2]
-    angles.write(at, *((first, None) if tensor == "cos" else (None, first)))
-    if second is not None:
-        second[...] = first
+    first, second = pair_members(params.pairing, out.shape[1])
+    once = out if columns == "half" else out[:, first]
+    angles.write(at, *((once, None) if tensor == "cos" else (None, once)))
+    if columns == "full":
+        out[:, second] = once
 
 
 def arithmetic_note(params: Rotary) -> list[str]:
@@ -164,7 +170,8 @@ class _Ggml:
         out[...] = ggml_angles(self.base, self.width, _as_float64(at)).astype(out.dtype)
 
     def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
-        return ggml_angles(self.base, self.width, np.ones(1))[0].astype(dtype)
+        inv_freq: Array = ggml_angles(self.base, self.width, np.ones(1))[0].astype(dtype)
+        return inv_freq
 
 
 def _as_float64(at: Values) -> NDArray[np.float64]:

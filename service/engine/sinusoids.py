@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import log2
 from typing import Annotated
 
 import numpy as np
@@ -15,10 +14,6 @@ from service.engine.quantities import Base, Integer, Layout, OddWidth, Real
 from service.engine.reals import Reals, geometric
 from service.engine.scheme import Array, Params
 from service.engine.waves import Waves
-
-
-# `sines.FASTEST` is 2^64; log2 is off by less than one.
-FASTEST_OCTAVES = 63
 
 
 class SinusoidalTable(Params):
@@ -85,20 +80,7 @@ def spread(params: SinusoidalTable, dim: int) -> Fraction:
             f"frequency_shift is {params.frequency_shift:g}; for this dim it must be below {float(half):g}",
             limit=float(half),
         )
-    denominator = half - Fraction(params.frequency_shift)
-    _refuse_fast(params, denominator, (dim - 1) // 2)
-    return denominator
-
-
-def _refuse_fast(params: SinusoidalTable, denominator: Fraction, last: int) -> None:
-    """With a base below 1, a shift near half the width makes frequencies that angles cannot be reduced with."""
-    if -log2(params.base) * last > FASTEST_OCTAVES * denominator:
-        raise Refusal(
-            "frequency_shift",
-            "out_of_range",
-            f"frequency_shift is {params.frequency_shift:g}; with this dim and base the last frequency would be more than "
-            f"2^{FASTEST_OCTAVES} radians a position",
-        )
+    return half - Fraction(params.frequency_shift)
 
 
 def fastest(params: SinusoidalTable, dim: int) -> float:

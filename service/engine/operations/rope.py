@@ -9,7 +9,7 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.positions import Values
-from service.engine.rotary import Angles, Rotary, arithmetic_note, fastest, rotary_angles, rotary_width
+from service.engine.rotary import Angles, Rotary, arithmetic_note, fastest, pair_members, rotary_angles, rotary_width
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.vectors import (
@@ -126,17 +126,6 @@ def _table(params: ApplyRope, angles: Angles, at: Values, width: int, dtype: str
     if params.direction == "inverse":
         np.negative(table.sin, out=table.sin)
     return table
-
-
-def pair_members(pairing: str, width: int) -> tuple[slice, slice]:
-    """The channels that come first in their pairs, and those that come second.
-
-    >>> pair_members("half", 8), pair_members("interleaved", 8)
-    ((slice(0, 4, 1), slice(4, 8, 1)), (slice(0, 8, 2), slice(1, 8, 2)))
-    """
-    if pairing == "half":
-        return slice(0, width // 2, 1), slice(width // 2, width, 1)
-    return slice(0, width, 2), slice(1, width, 2)
 
 
 def _rows(params: ApplyRope, inputs: Inputs, state: Turn, tensor: str, start: int, stop: int) -> Array:
