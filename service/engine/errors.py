@@ -3,8 +3,7 @@
     EngineError
     └── Refusal            the request cannot be computed as stated; says which parameters, and what would do
 
-A refusal carries one fault per parameter, so that a caller can mend everything at once. It knows no HTTP:
-`service.api.problems` gives it its status.
+The first refusal ends the request. It knows no HTTP: `service.api.problems` gives it its status.
 """
 
 from dataclasses import dataclass

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,21 +30,26 @@ class Positioned(Params):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The positions of the rows: their shape (without the channel axis) and their values in C order."""
+    """The positions of the rows: their shape (without the channel axis) and their values in C order.
+
+    >>> consecutive(7, 2)
+    Where(shape=(2,), values=range(7, 9))
+    """
 
     shape: tuple[int, ...]
     values: Values
 
-    def part(self, start: int, stop: int) -> Values:
-        """Positions of rows `start` to `stop`; for consecutive integers also beyond the request's own rows."""
-        if isinstance(self.values, range):
-            first = self.values.start
-            return range(first + start, first + stop)
-        return self.values[start:stop]
-
     @property
     def axes(self) -> tuple[str, ...]:
-        return ("position",) if len(self.shape) == 1 else batch_axes(len(self.shape) - 1) + ("position",)
+        """The names of those axes."""
+        return ("position",) if len(self.shape) == 1 else (*batch_axes(len(self.shape) - 1), "position")
+
+    @property
+    def farthest(self) -> float:
+        """The largest distance from position 0."""
+        if isinstance(self.values, range):
+            return float(max(abs(self.values[0]), abs(self.values[-1])))
+        return float(np.abs(self.values).max())
 
 
 def batch_axes(count: int) -> tuple[str, ...]:
@@ -57,25 +63,47 @@ def batch_axes(count: int) -> tuple[str, ...]:
 
 def where(params: Positioned, inputs: Inputs) -> Where:
     """The positions a request means; refuses none, several ways at once, and what float64 cannot count."""
-    if "positions" in inputs:
-        _refuse_beside_positions(params, given_twice=params.positions is not None)
-        return _explicit(inputs["positions"])
-    if params.positions is not None:
-        _refuse_beside_positions(params, given_twice=False)
-        return _explicit(np.asarray(params.positions, np.float64))
+    if "positions" in inputs or params.positions is not None:
+        _refuse_beside_positions(params)
+        return _explicit(*given_positions(params.positions, inputs))
     if params.length is None:
         raise Refusal("length", "missing", "length is missing: give length=, or positions=")
     return consecutive(params.offset, params.length)
 
 
+def part(params: Positioned, inputs: Inputs, start: int, stop: int) -> Values:
+    """The positions of rows `start` to `stop`, after `where` has checked them all.
+
+    Consecutive integers have rows beyond the request's own as well: rows of one endless table.
+
+    >>> part(Positioned(length=2, offset=7), {}, -1, 3)
+    range(6, 10)
+    """
+    given = inputs["positions"].flat if "positions" in inputs else params.positions
+    if given is None:
+        return range(params.offset + start, params.offset + stop)
+    return np.asarray(given[start:stop]).astype(np.float64) + 0.0
+
+
+def given_positions(listed: Positions | None, inputs: Inputs) -> tuple[NDArray[Any], str]:
+    """Explicit positions, and the name that a refusal gives them; refuses them in both places at once."""
+    if "positions" not in inputs:
+        return np.asarray(listed, np.float64), "positions"
+    if listed is not None:
+        raise Refusal("positions", "repeated", "positions are given in the address and in the body; give them once")
+    return inputs["positions"], "/positions"
+
+
 def consecutive(offset: int, length: int) -> Where:
     """`length` integers from `offset`."""
-    if offset + length - 1 > LARGEST_EXACT_INTEGER:
+    last = offset + length - 1
+    if last > LARGEST_EXACT_INTEGER:
         raise Refusal(
             "offset",
             "out_of_range",
-            f"the last position, offset + length - 1, is {offset + length - 1}; it can be 2^53 at most",
+            f"the last position, offset + length - 1, is {last}; it can be 2^53 at most",
             limit=LARGEST_EXACT_INTEGER,
+            requested=last,
         )
     return Where((length,), range(offset, offset + length))
 
@@ -88,42 +116,42 @@ def sequence(params: Positioned, inputs: Inputs) -> Sequence | None:
     return Sequence(key, params.offset)
 
 
-def as_positions(array: NDArray[np.generic], parameter: str = "/positions") -> NDArray[np.float64]:
-    """Real positions as float64, in C order; refuses what is not a finite number within 2^53."""
+def as_positions(array: NDArray[Any], name: str) -> NDArray[np.float64]:
+    """Real positions as float64, in C order; refuses what is not a finite number within 2^53.
+
+    >>> as_positions(np.array([3, -0.0]), "/positions").tolist()
+    [3.0, 0.0]
+    """
     if array.size == 0:
-        raise Refusal(parameter, "empty", "positions is empty; at least one position is needed")
+        raise Refusal(name, "empty", "positions is empty; at least one position is needed")
     if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
-        raise Refusal(
-            parameter, "type", f"positions are {array.dtype.name}; integers or real numbers are needed"
-        )
+        raise Refusal(name, "type", f"positions are {array.dtype.name}; integers or real numbers are needed")
     # Integers are compared before they become float64: 2^53 + 1 would round to 2^53 and pass.
     exact = array if array.dtype.kind in "iu" else array.astype(np.float64)
     inside = (exact >= -LARGEST_EXACT_INTEGER) & (exact <= LARGEST_EXACT_INTEGER)
     if not inside.all():
-        index = int(np.argmin(inside.reshape(-1)))
-        place = "/".join(str(int(i)) for i in np.unravel_index(index, array.shape))
-        raise Refusal(
-            f"{parameter}/{place}" if place else parameter,
-            "out_of_range",
-            "positions are finite numbers between -2^53 and 2^53, where every integer is a float64",
-            limit=LARGEST_EXACT_INTEGER,
-        )
-    return np.ascontiguousarray(exact, np.float64)
+        raise _outside(exact, int(np.argmin(inside)), name)
+    return np.asarray(exact, np.float64, order="C") + 0.0
 
 
-def _explicit(array: NDArray[np.generic]) -> Where:
-    values = as_positions(array)
-    shape = values.shape or (1,)
-    return Where(shape, values.reshape(-1))
+def _outside(array: NDArray[Any], index: int, name: str) -> Refusal:
+    place = "/".join(str(int(axis)) for axis in np.unravel_index(index, array.shape))
+    pointer = f"{name}/{place}" if place and name.startswith("/") else name
+    return Refusal(
+        pointer,
+        "out_of_range",
+        f"position {place or 0} is {array.flat[index]}; positions are finite numbers between -2^53 and 2^53, "
+        "where every integer is a float64",
+        limit=LARGEST_EXACT_INTEGER,
+    )
 
 
-def _refuse_beside_positions(params: Positioned, *, given_twice: bool) -> None:
-    if given_twice:
-        raise Refusal(
-            "positions", "repeated", "positions are given in the address and in the body; give them once"
-        )
+def _explicit(array: NDArray[Any], name: str) -> Where:
+    values = as_positions(array, name)
+    return Where(values.shape or (1,), values.reshape(-1))
+
+
+def _refuse_beside_positions(params: Positioned) -> None:
     for name in ("length", "offset"):
         if getattr(params, name):
-            raise Refusal(
-                name, "conflict", f"{name} and positions exclude each other; positions say everything"
-            )
+            raise Refusal(name, "conflict", f"{name} and positions exclude each other; positions say everything")

@@ -3,6 +3,10 @@
 Numbers arrive as text from a query or as numbers from code. Text is read strictly: an integer is an optional minus
 and digits, a real number may have a fraction and an exponent, and nothing else is a number (no `1_0`, ` 5`, `+3`,
 `5.0` for an integer, `inf`). What is read is the nearest float64; integers are exact up to 2^53.
+
+>>> from pydantic import TypeAdapter
+>>> TypeAdapter(Positions).validate_python("0,-3,.5,1e4")
+(0.0, -3.0, 0.5, 10000.0)
 """
 
 import re
@@ -16,7 +20,8 @@ LARGEST_EXACT_INTEGER = 2**53
 LONGEST_LIST = 512
 
 _INTEGER = re.compile(r"-?[0-9]{1,4000}", re.ASCII)
-_REAL = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE]-?[0-9]+)?", re.ASCII)
+_REAL = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_PLUS_READ_AS_SPACE = re.compile(r"-?[0-9.]+[eE] [0-9]+", re.ASCII)
 
 
 def _integer(value: object) -> object:
@@ -25,9 +30,7 @@ def _integer(value: object) -> object:
     if not isinstance(value, str):
         return value
     if not _INTEGER.fullmatch(value):
-        raise PydanticCustomError(
-            "integer", "an integer is needed: digits with an optional minus, such as 128"
-        )
+        raise PydanticCustomError("integer", "an integer is needed: digits with an optional minus, such as 128")
     return int(value)
 
 
@@ -36,17 +39,24 @@ def _real(value: object) -> object:
         raise PydanticCustomError("number", "a number is needed, not a truth value")
     if not isinstance(value, str):
         return value
-    if re.fullmatch(r"[0-9.]+[eE] [0-9]+", value):
-        raise PydanticCustomError(
-            "number", "a + in an address means a space: write the exponent as 1e4 or 1e%2B4"
-        )
+    if _PLUS_READ_AS_SPACE.fullmatch(value):
+        raise PydanticCustomError("number", "a + in an address means a space: write the exponent as 1e4 or 1e%2B4")
     if not _REAL.fullmatch(value):
         raise PydanticCustomError("number", "a finite decimal number is needed, such as 10000, 0.5 or 1e4")
     number = float(value)
     if number in (float("inf"), float("-inf")):
         raise PydanticCustomError("number", "the number is too large for float64 (about 1.8e308)")
-    # -0 is a spelling of 0: they are one number, one request and one answer.
-    return number + 0.0
+    return number + 0.0  # -0 is the number 0
+
+
+def _position(value: object) -> object:
+    """A real number; an integer beyond 2^53 is refused, for its float64 might be another integer."""
+    number = _real(value)
+    if isinstance(value, str) and _INTEGER.fullmatch(value) and abs(int(value)) > LARGEST_EXACT_INTEGER:
+        raise PydanticCustomError(
+            "out_of_range", "positions lie between -2^53 and 2^53, where every integer is a float64"
+        )
+    return number
 
 
 def _listed(read: Callable[[object], object], what: str) -> Callable[[object], object]:
@@ -64,7 +74,14 @@ def _listed(read: Callable[[object], object], what: str) -> Callable[[object], o
             raise PydanticCustomError(
                 "list", "a comma-separated list of {what} is needed, such as 0,5,7", {"what": what}
             )
-        return tuple(read(part) for part in parts)
+        return tuple(entry(index, part) for index, part in enumerate(parts))
+
+    def entry(index: int, part: str) -> object:
+        try:
+            return read(part)
+        except PydanticCustomError as error:
+            place = {"index": index, "why": error.message_template}
+            raise PydanticCustomError(error.type, "entry {index}: {why}", place) from None
 
     return entries
 
@@ -76,21 +93,20 @@ Length = Annotated[
     Integer, Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Number of positions, counted from `offset`.")
 ]
 Dim = Annotated[Integer, Field(ge=1, le=65_536, description="Width of the encoding: channels per position.")]
-HeadDim = Annotated[Integer, Field(ge=2, le=65_536, description="Width of an attention head (even).")]
+HeadDim = Annotated[
+    Integer, Field(ge=2, le=65_536, description="Width of an attention head (even, unless only a part is rotated).")
+]
 RotaryDim = Annotated[
     Integer,
     Field(ge=2, le=65_536, description="How many of the first channels of a head are rotated (even; all)."),
 ]
 PartialRotaryFactor = Annotated[
     Real,
-    Field(
-        gt=0, le=1, description="The rotated share of a head: `rotary_dim` = int(dim * factor), truncated."
-    ),
+    Field(gt=0, le=1, description="The rotated share of a head: `rotary_dim` = int(dim * factor), truncated."),
 ]
 Base = Annotated[
     Real,
-    # Below, frequencies pass 2^64 radians a position, where the digits of pi that angles are reduced with end.
-    Field(ge=1e-19, le=1e300, description="Base of the geometric series of frequencies (theta, max period)."),
+    Field(ge=1e-19, le=1e100, description="Base of the geometric series of frequencies (theta, max period)."),
 ]
 Offset = Annotated[
     Integer,
@@ -102,7 +118,7 @@ Offset = Annotated[
 ]
 Positions = Annotated[
     tuple[float, ...],
-    BeforeValidator(_listed(_real, "positions")),
+    BeforeValidator(_listed(_position, "positions")),
     Field(
         min_length=1,
         max_length=LONGEST_LIST,
@@ -118,9 +134,7 @@ Queries = Annotated[
 ]
 Keys = Annotated[
     Integer,
-    Field(
-        ge=1, le=LARGEST_EXACT_INTEGER, description="Number of key positions (default: as many as queries)."
-    ),
+    Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Number of key positions (default: as many as queries)."),
 ]
 
 DType = Annotated[
@@ -143,9 +157,7 @@ OddWidth = Annotated[
 ]
 Pairing = Annotated[
     Literal["half", "interleaved"],
-    Field(
-        description="Which channels turn together: `half` k with k + width/2; `interleaved` 2k with 2k + 1."
-    ),
+    Field(description="Which channels turn together: `half` k with k + width/2; `interleaved` 2k with 2k + 1."),
 ]
 Columns = Annotated[
     Literal["full", "half"],
@@ -163,7 +175,5 @@ Arithmetic = Annotated[
 ]
 BatchAxis = Annotated[
     Literal["none", "first", "second"],
-    Field(
-        description="`none` (length, dim); `first` (1, length, dim); `second` (length, 1, dim): the same numbers."
-    ),
+    Field(description="`none` (length, dim); `first` (1, length, dim); `second` (length, 1, dim): the same numbers."),
 ]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.errors import Refusal
+from service.engine.frequencies import fastest_frequency
 from service.engine.positions import Values
 from service.engine.quantities import Arithmetic, Base, Pairing, PartialRotaryFactor, RotaryDim
 from service.engine.reals import geometric
@@ -64,6 +65,18 @@ def rotary_width(params: Rotary, dim: int) -> int:
     return width
 
 
+def fastest(params: Rotary, width: int) -> float:
+    """About the largest frequency; refuses bases that an arithmetic cannot work with."""
+    if params.arithmetic != "exact" and params.base < 1:
+        raise Refusal(
+            "base",
+            "out_of_range",
+            f"base is {params.base:g}; arithmetic={params.arithmetic} follows model code, whose bases are 1 or more",
+            limit=1,
+        )
+    return fastest_frequency(params.base, (width - 2) / width, "base")
+
+
 def rotary_angles(params: Rotary, width: int) -> Angles:
     """The angles of `width` rotated channels in the arithmetic asked for."""
     if params.arithmetic == "float32":
@@ -73,18 +86,30 @@ def rotary_angles(params: Rotary, width: int) -> Angles:
     return _Exact(Waves(geometric(params.base, [Fraction(-2 * pair, width) for pair in range(width // 2)])))
 
 
+def pair_members(pairing: str, width: int) -> tuple[slice, slice]:
+    """The channels that come first in their pairs, and those that come second.
+
+    >>> pair_members("half", 8), pair_members("interleaved", 8)
+    ((slice(0, 4, 1), slice(4, 8, 1)), (slice(0, 8, 2), slice(1, 8, 2)))
+    """
+    if pairing == "half":
+        return slice(0, width // 2, 1), slice(width // 2, width, 1)
+    return slice(0, width, 2), slice(1, width, 2)
+
+
 def write_columns(angles: Angles, at: Values, tensor: str, params: Rotary, columns: str, out: Array) -> None:
-    """Rows of the cos or the sin table into `out`, one column a pair or one a channel in the order of the pairing."""
-    pairs = out.shape[1] if columns == "half" else out.shape[1] // 2
-    if columns == "half":
-        first, second = out, None
-    elif params.pairing == "half":
-        first, second = out[:, :pairs], out[:, pairs:]
-    else:
-        first, second = out[:, 0::2], out[:, 1::2]
-    angles.write(at, *((first, None) if tensor == "cos" else (None, first)))
-    if second is not None:
-        second[...] = first
+    """Rows of the cos or the sin table into `out`, one column a pair or one a channel in the order of the pairing.
+
+    >>> out = np.empty((1, 4))
+    >>> write_columns(rotary_angles(Rotary(), 4), range(1), "cos", Rotary(), "full", out)
+    >>> out.tolist()
+    [[1.0, 1.0, 1.0, 1.0]]
+    """
+    first, second = pair_members(params.pairing, out.shape[1])
+    once = out if columns == "half" else out[:, first]
+    angles.write(at, *((once, None) if tensor == "cos" else (None, once)))
+    if columns == "full":
+        out[:, second] = once
 
 
 def arithmetic_note(params: Rotary) -> list[str]:
@@ -129,7 +154,8 @@ class _Float32:
         return self.inv_freq.astype(dtype)
 
     def _angles(self, at: Values) -> NDArray[np.float32]:
-        return _as_float64(at).astype(np.float32)[:, None] * self.inv_freq[None, :]
+        angles: NDArray[np.float32] = _as_float64(at).astype(np.float32)[:, None] * self.inv_freq
+        return angles
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +170,8 @@ class _Ggml:
         out[...] = ggml_angles(self.base, self.width, _as_float64(at)).astype(out.dtype)
 
     def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
-        return ggml_angles(self.base, self.width, np.ones(1))[0].astype(dtype)
+        inv_freq: Array = ggml_angles(self.base, self.width, np.ones(1))[0].astype(dtype)
+        return inv_freq
 
 
 def _as_float64(at: Values) -> NDArray[np.float64]:

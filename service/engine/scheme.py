@@ -107,6 +107,10 @@ def no_notes(_params: Any, _inputs: Inputs) -> list[str]:
     return []
 
 
+def no_state_bytes(_params: Any, _inputs: Inputs) -> int:
+    return 0
+
+
 def no_sequence(_params: Any, _inputs: Inputs) -> Sequence | None:
     return None
 
@@ -119,6 +123,7 @@ class Scheme(Generic[P, S]):
     `prepare(params, inputs)`      small state, computed once and shared by all blocks
     `rows(params, inputs, state, tensor, start, stop)`  that block of the C-order rows, in the tensor's dtype
     `sequence(params, inputs)`     where those rows lie in an endless table, if they do (then blocks are shared)
+    `state_bytes(params, inputs)`  about how much memory the prepared state takes, so that shared states are bounded
     """
 
     family: str
@@ -139,6 +144,7 @@ class Scheme(Generic[P, S]):
     facts: Callable[[P, Inputs], Facts] = no_facts
     notes: Callable[[P, Inputs], list[str]] = no_notes
     sequence: Callable[[P, Inputs], Sequence | None] = no_sequence
+    state_bytes: Callable[[P, Inputs], int] = no_state_bytes
 
     @property
     def key(self) -> tuple[str, str]:

@@ -2,22 +2,18 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import log2
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.positions import Where
+from service.engine.frequencies import fastest_frequency
+from service.engine.positions import Values
 from service.engine.quantities import Base, Integer, Layout, OddWidth, Real
 from service.engine.reals import Reals, geometric
 from service.engine.scheme import Array, Params
 from service.engine.waves import Waves
-
-
-# `sines.FASTEST` is 2^64; log2 is off by less than one.
-FASTEST_OCTAVES = 63
 
 
 class SinusoidalTable(Params):
@@ -67,14 +63,16 @@ def channels(dim: int, layout: str, odd_width: str) -> Channels:
 
 
 def spread(params: SinusoidalTable, dim: int) -> Fraction:
-    """The denominator of the exponents, half - frequency_shift; refuses where the formula has no meaning."""
+    """The denominator of the exponents, half - frequency_shift; refuses where the formula has no meaning.
+
+    >>> spread(SinusoidalTable(frequency_shift=1), 8)
+    Fraction(3, 1)
+    """
     if dim % 2 and params.odd_width == "refuse":
         raise Refusal("dim", "odd", f"dim is {dim}; odd_width=refuse takes even widths, such as {dim + 1}")
     half = Fraction(dim, 2) if params.odd_width == "extra-sine" else Fraction(dim // 2)
     if half < Fraction(1, 2):
-        raise Refusal(
-            "dim", "out_of_range", "dim is 1; odd_width=zero-column leaves it no channel: 2 or more would do"
-        )
+        raise Refusal("dim", "out_of_range", "dim is 1; odd_width=zero-column leaves it no channel: 2 or more would do")
     if params.frequency_shift and half <= Fraction(params.frequency_shift):
         raise Refusal(
             "frequency_shift",
@@ -82,35 +80,29 @@ def spread(params: SinusoidalTable, dim: int) -> Fraction:
             f"frequency_shift is {params.frequency_shift:g}; for this dim it must be below {float(half):g}",
             limit=float(half),
         )
-    denominator = half - Fraction(params.frequency_shift)
-    _refuse_fast(params, denominator, (dim - 1) // 2)
-    return denominator
+    return half - Fraction(params.frequency_shift)
 
 
-def _refuse_fast(params: SinusoidalTable, denominator: Fraction, last: int) -> None:
-    """With a base below 1, a shift near half the width makes frequencies that angles cannot be reduced with."""
-    if -log2(params.base) * last > FASTEST_OCTAVES * denominator:
-        raise Refusal(
-            "frequency_shift",
-            "out_of_range",
-            f"frequency_shift is {params.frequency_shift:g}; with this dim and base the last frequency would be more than "
-            f"2^{FASTEST_OCTAVES} radians a position",
-        )
+def fastest(params: SinusoidalTable, dim: int) -> float:
+    """About the largest frequency; refuses widths and series that cannot be computed."""
+    steepest = float((channels(dim, params.layout, params.odd_width).sine_count - 1) / spread(params, dim))
+    return fastest_frequency(params.base, steepest, "frequency_shift" if steepest > 1 else "base")
 
 
 def frequencies(params: SinusoidalTable, dim: int) -> Reals:
-    """w_k = base^(-k / (half - frequency_shift)), half = dim/2, or floor(dim/2) with `zero-column`."""
+    """w_k = base^(-k / (half - frequency_shift)), half = dim/2, or floor(dim/2) with `zero-column`.
+
+    >>> frequencies(SinusoidalTable(), 8).rounded().round(12).tolist()
+    [1.0, 0.1, 0.01, 0.001]
+    """
     count = channels(dim, params.layout, params.odd_width).sine_count
     denominator = spread(params, dim)
     return geometric(params.base, [-k / denominator for k in range(count)])
 
 
-def write_table(
-    params: SinusoidalTable, dim: int, waves: Waves, places: Where, start: int, stop: int, out: Array
-) -> None:
-    """Rows `start` to `stop` of the table into `out` (rows, dim)."""
-    order = channels(dim, params.layout, params.odd_width)
-    at = places.part(start, stop)
+def write_table(params: SinusoidalTable, waves: Waves, at: Values, out: Array) -> None:
+    """The rows of the table at those positions into `out` (rows, dim)."""
+    order = channels(out.shape[1], params.layout, params.odd_width)
     sines = out[:, order.sines]
     if order.sine_count == order.cosine_count:
         waves.write(at, sines, out[:, order.cosines])
@@ -122,7 +114,7 @@ def write_table(
     _zero_padding_row(params, at, out)
 
 
-def _zero_padding_row(params: SinusoidalTable, at: range | Array, out: Array) -> None:
+def _zero_padding_row(params: SinusoidalTable, at: Values, out: Array) -> None:
     if params.padding_idx is None:
         return
     if isinstance(at, range):

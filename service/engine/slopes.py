@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from service.engine.errors import Refusal
+from service.engine.frequencies import refuse_overflow
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, Real
 from service.engine.reals import Reals, geometric
 from service.engine.scheme import Array, Params
@@ -21,18 +22,15 @@ BiasForm = Annotated[
         "`symmetric` -m |i - j|; `key-only` m j, one row a head, equal to relative under softmax."
     ),
 ]
-AlibiBiasMax = Annotated[
-    Real, Field(gt=0, le=1024, description="B in the slopes 2^(-B j / heads): 8 as published.")
-]
+AlibiBiasMax = Annotated[Real, Field(gt=0, le=1024, description="B in the slopes 2^(-B j / heads): 8 as published.")]
 QueryOffset = Annotated[
     Integer,
     Field(
         ge=-LARGEST_EXACT_INTEGER,
         le=LARGEST_EXACT_INTEGER,
-        description="Position of the first query; keys - queries unless given, so that the last query meets the last key.",
+        description="Position of the first query; keys - queries unless given: the last query meets the last key.",
     ),
 ]
-LARGEST_FINITE = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 
 
 class Slopes(Params):
@@ -46,6 +44,9 @@ def slopes(heads: int, alibi_bias_max: float) -> Reals:
     for the remaining heads, every other one (j = 1, 3, 5, ...) of the power of two above.
 
     Press et al., Train Short, Test Long, 2022, and its reference code for other head counts.
+
+    >>> slopes(6, 8.0).rounded().tolist()
+    [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
     """
     lower = 1 << (heads.bit_length() - 1)
     step = Fraction(alibi_bias_max)
@@ -54,9 +55,7 @@ def slopes(heads: int, alibi_bias_max: float) -> Reals:
     return geometric(2.0, exponents)
 
 
-def write_bias(
-    factors: Reals, form: str, offset: int, queries: int, keys: int, start: int, out: Array
-) -> None:
+def write_bias(factors: Reals, form: str, offset: int, queries: int, keys: int, start: int, out: Array) -> None:
     """Rows `start`, `start + 1`, ... of the (head, query, key) bias, in C order, into `out` (rows, keys).
 
     The bias depends on the distance alone, so a block of queries of one head is a window that slides along the biases
@@ -80,24 +79,39 @@ def write_bias(
 def _distances(form: str, first_query: int, queries: int, keys: int) -> NDArray[np.float64]:
     """j - i from the last query's first key to the first query's last key."""
     distances = np.arange(-(first_query + queries - 1), keys - first_query, dtype=np.float64)
-    return distances if form == "relative" else -np.abs(distances)
+    # 0 - |d|, for -|0| would be -0.
+    return distances if form == "relative" else 0.0 - np.abs(distances)
 
 
-def refuse_overflow(
-    heads: int, alibi_bias_max: float, form: str, offset: int, queries: int, keys: int, dtype: str
+def refuse_unanswerable(
+    params: Slopes, form: str, heads: int, queries: int, keys: int, offset: int, dtype: str
 ) -> None:
-    """A bias that the number format cannot hold is refused rather than answered as an infinity."""
-    if form == "key-only":
-        distance = keys - 1
-    else:
-        distance = max(abs(offset + queries - 1), abs(keys - 1 - offset))
-    # The steepest slope; an upper bound is enough here, so float arithmetic will do.
-    steepest = 2.0 ** (-alibi_bias_max / (2 * heads))
-    limit = LARGEST_FINITE.get(dtype)
-    if limit is not None and distance * steepest > limit:
+    """Refuse distances that float64 does not count, and biases that the number format cannot hold."""
+    if abs(offset) + queries + keys > LARGEST_EXACT_INTEGER:
         raise Refusal(
-            "dtype",
+            "offset",
             "out_of_range",
-            f"the bias reaches about {distance * steepest:.3g}; {dtype} holds {limit:.6g} at most: use float32",
-            limit=limit,
+            "offset, queries and keys together reach beyond 2^53, where distances stop being exact",
+            limit=LARGEST_EXACT_INTEGER,
         )
+    farthest = keys - 1 if form == "key-only" else max(abs(offset + queries - 1), abs(keys - 1 - offset))
+    refuse_overflow(farthest * steepest(heads, params.alibi_bias_max), dtype, "the bias")
+
+
+def steepest(heads: int, alibi_bias_max: float) -> float:
+    """About the largest slope.
+
+    >>> steepest(8, 8.0), steepest(6, 8.0)
+    (0.5, 0.5)
+    """
+    lower = 1 << (heads.bit_length() - 1)
+    return float(2.0 ** (-alibi_bias_max / (lower if heads == lower else 2 * lower)))
+
+
+def form_note(form: str) -> list[str]:
+    """What deserves saying about a form of the bias."""
+    if form == "relative":
+        return ["form=relative is positive where a key lies ahead of its query: use it under a causal mask"]
+    if form == "key-only":
+        return ["form=key-only leaves out a constant per row, which softmax does not see"]
+    return []

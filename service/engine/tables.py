@@ -1,8 +1,15 @@
 """The table cache: rows that were computed once serve every shorter, longer or later request.
 
 Rows of one endless table (`Scheme.sequence`) are kept in chunks on an absolute grid, so what a request finds there does
-not depend on what was asked before. A chunk holds the contiguous part of its rows that was asked for so far. The bytes
-held never exceed the limit; the chunk used longest ago goes first; a chunk is computed by one thread while others wait.
+not depend on what was asked before. A chunk holds one contiguous run of its rows:
+
+    rows wanted      within the run      a view of it, nothing computed
+                     touching the run,   the missing rows are computed, and the run grows
+                     or near it
+                     far from it         they are computed alone and become the run
+
+The bytes held never exceed the limit; the chunk used longest ago goes first; a chunk is computed by one thread while
+others wait. Beside the chunks, prepared states take an eighth of the limit at most.
 """
 
 from collections import OrderedDict
@@ -17,7 +24,8 @@ from service.engine.scheme import Array, Inputs, Params, Scheme, Sequence, Tenso
 
 # Large enough that numpy's per-call cost vanishes, small enough to stay in a core's second-level cache.
 CHUNK_BYTES = 1 << 20
-STATES_KEPT = 256
+# What an entry takes beside its rows or its state: key, parameters, lock, array header (1.4 KB measured).
+ENTRY_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +48,37 @@ class Call:
 
 @dataclass(slots=True)
 class _Chunk:
-    """Rows `first` ... of the endless table, contiguous; empty until computed."""
+    """Rows `first` ... of the endless table, contiguous; none until computed. `counted` is its part of the limit."""
 
     lock: Lock = field(default_factory=Lock)
     first: int = 0
     rows: Array | None = None
-    counted: int = 0
+    counted: int = ENTRY_BYTES
 
-    def holds(self, start: int, stop: int) -> bool:
-        return self.rows is not None and self.first <= start and stop <= self.first + len(self.rows)
+    def part(self, start: int, stop: int) -> Array | None:
+        """A view of those rows, if they are all here."""
+        if self.rows is None or start < self.first or stop > self.first + len(self.rows):
+            return None
+        return self.rows[start - self.first : stop - self.first]
 
 
 class TableCache:
-    """Chunks of rows, bounded by bytes; with a limit of 0 nothing is kept."""
+    """Chunks of rows, bounded by bytes; with a limit of 0 nothing is kept.
+
+    >>> from service.engine import by_key
+    >>> scheme = by_key("encodings", "sinusoidal")
+    >>> params = scheme.params(length=4, dim=2)
+    >>> cache = TableCache(1 << 20)
+    >>> call = cache.call(scheme, params, {}, scheme.tensors(params, {}))
+    >>> cache.rows(call, "encoding", 0, 2).round(2).tolist()
+    [[0.0, 1.0], [0.8399999737739563, 0.5400000214576721]]
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
         self._chunks: OrderedDict[Hashable, _Chunk] = OrderedDict()
-        self._states: OrderedDict[Hashable, Any] = OrderedDict()
+        self._states = _States(limit_bytes // 8)
         self._lock = Lock()
 
     def call(self, scheme: Scheme[Any, Any], params: Params, inputs: Inputs, tensors: Tensors) -> Call:
@@ -67,76 +87,123 @@ class TableCache:
         if sequence is None:
             return Call(scheme, params, inputs, tensors, scheme.prepare(params, inputs), None)
         key = (scheme.key, sequence.key)
-        with self._lock:
-            state = self._states.get(key)
+        state = self._states.get(key)
         if state is None:
             state = scheme.prepare(params, inputs)
-            with self._lock:
-                self._states[key] = state
-                while len(self._states) > STATES_KEPT:
-                    self._states.popitem(last=False)
+            self._states.keep(key, state, scheme.state_bytes(params, inputs))
         return Call(scheme, params, inputs, tensors, state, sequence)
 
     def rows(self, call: Call, tensor: str, start: int, stop: int) -> Array:
-        """Rows `start` to `stop` of a tensor: a view where one chunk holds them all."""
+        """Rows `start` to `stop` of a tensor, read-only: a view where one chunk holds them all."""
         spec = call.tensors[tensor]
-        if call.sequence is None or 2 * spec.nbytes > self.limit_bytes or not spec.nbytes:
+        # A table that would push out half of what is here passes through.
+        if call.sequence is None or 2 * spec.nbytes > self.limit_bytes or stop <= start:
             return call.compute(tensor, start, stop)
-        height = _chunk_rows(spec)
-        base = call.sequence.start
-        first, last = (base + start) // height, (base + stop - 1) // height
+        height = self._height(spec)
+        first, last = call.sequence.start + start, call.sequence.start + stop
         parts = [
-            self._part(
-                call, tensor, chunk, max(base + start, chunk * height), min(base + stop, (chunk + 1) * height)
-            )
-            for chunk in range(first, last + 1)
+            self._part(call, tensor, grid // height, max(first, grid), min(last, grid + height))
+            for grid in range(first - first % height, last, height)
         ]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _height(self, spec: Tensor) -> int:
+        """Rows a chunk: a power of two, so that the grid is the same for every request of the table."""
+        most = min(CHUNK_BYTES, self.limit_bytes // 4)
+        row_bytes = max(1, spec.nbytes // spec.rows)
+        return 1 << max(0, (most // row_bytes).bit_length() - 1)
 
     def _part(self, call: Call, tensor: str, index: int, start: int, stop: int) -> Array:
+        """Rows `start` to `stop` of the endless table, all in one chunk."""
         assert call.sequence is not None
         key = (call.scheme.key, call.sequence.key, tensor, index)
-        with self._lock:
-            chunk = self._chunks.setdefault(key, _Chunk())
-            self._chunks.move_to_end(key)
+        chunk = self._chunk(key)
         with chunk.lock:
-            if not chunk.holds(start, stop):
-                self._extend(call, tensor, chunk, start, stop, key)
-            assert chunk.rows is not None
-            return chunk.rows[start - chunk.first : stop - chunk.first]
+            rows = chunk.part(start, stop)
+            if rows is None:
+                chunk.first, chunk.rows = _grown(chunk, call, tensor, start, stop)
+                self._count(key, chunk)
+                rows = chunk.rows[start - chunk.first : stop - chunk.first]
+        return rows
 
-    def _extend(self, call: Call, tensor: str, chunk: _Chunk, start: int, stop: int, key: Hashable) -> None:
-        """Compute what is missing between the rows held and the rows wanted, and keep it all."""
-        assert call.sequence is not None
-        base = call.sequence.start
-        if chunk.rows is None:
-            rows, first = call.compute(tensor, start - base, stop - base), start
-        else:
-            first = min(chunk.first, start)
-            end = chunk.first + len(chunk.rows)
-            parts = [chunk.rows]
-            if start < chunk.first:
-                parts.insert(0, call.compute(tensor, start - base, chunk.first - base))
-            if stop > end:
-                parts.append(call.compute(tensor, end - base, stop - base))
-            rows = np.concatenate(parts)
-            rows.flags.writeable = False
-        chunk.first, chunk.rows = first, rows
-        self._account(key, chunk, rows.nbytes)
+    def _chunk(self, key: Hashable) -> _Chunk:
+        with self._lock:
+            chunk = self._chunks.get(key)
+            if chunk is None:
+                chunk = self._chunks[key] = _Chunk()
+                self.held_bytes += chunk.counted
+                self._shrink()
+            else:
+                self._chunks.move_to_end(key)
+        return chunk
 
-    def _account(self, key: Hashable, chunk: _Chunk, nbytes: int) -> None:
-        """Count the bytes of a chunk that grew, and let the oldest go until the limit holds."""
+    def _count(self, key: Hashable, chunk: _Chunk) -> None:
+        """Count the bytes of a chunk that changed."""
+        assert chunk.rows is not None
         with self._lock:
             if self._chunks.get(key) is not chunk:
                 return  # it was let go while it grew: its rows serve this request and are gone
-            self.held_bytes += nbytes - chunk.counted
-            chunk.counted = nbytes
+            counted = ENTRY_BYTES + chunk.rows.nbytes
+            self.held_bytes += counted - chunk.counted
+            chunk.counted = counted
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Let the chunks used longest ago go until the limit holds."""
+        while self.held_bytes > self.limit_bytes:
+            _, oldest = self._chunks.popitem(last=False)
+            self.held_bytes -= oldest.counted
+
+
+class _States:
+    """Prepared states by key, the one used longest ago first to go."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+        self._states: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> Any:
+        with self._lock:
+            if key not in self._states:
+                return None
+            self._states.move_to_end(key)
+            return self._states[key][0]
+
+    def keep(self, key: Hashable, state: Any, nbytes: int) -> None:
+        counted = ENTRY_BYTES + nbytes
+        with self._lock:
+            if counted > self.limit_bytes or key in self._states:
+                return
+            self._states[key] = (state, counted)
+            self.held_bytes += counted
             while self.held_bytes > self.limit_bytes:
-                _, oldest = self._chunks.popitem(last=False)
-                self.held_bytes -= oldest.counted
+                _, (_, freed) = self._states.popitem(last=False)
+                self.held_bytes -= freed
 
 
-def _chunk_rows(spec: Tensor) -> int:
-    """Rows a chunk: a power of two, so that the grid is the same for every request of the table."""
-    row_bytes = max(1, spec.nbytes // spec.rows)
-    return 1 << max(0, (CHUNK_BYTES // row_bytes).bit_length() - 1)
+def _grown(chunk: _Chunk, call: Call, tensor: str, start: int, stop: int) -> tuple[int, Array]:
+    """The chunk's run of rows once it holds `start` to `stop` as well, and where it begins."""
+    assert call.sequence is not None
+    base = call.sequence.start
+    if chunk.rows is None or _far(chunk.first, chunk.first + len(chunk.rows), start, stop):
+        return start, call.compute(tensor, start - base, stop - base)
+    end = chunk.first + len(chunk.rows)
+    parts = [chunk.rows]
+    if start < chunk.first:
+        parts.insert(0, call.compute(tensor, start - base, chunk.first - base))
+    if stop > end:
+        parts.append(call.compute(tensor, end - base, stop - base))
+    return min(chunk.first, start), _joined(parts)
+
+
+def _far(first: int, end: int, start: int, stop: int) -> bool:
+    """Whether the gap between two runs is wider than both together: then bridging it costs too much."""
+    return max(first - stop, start - end) > (end - first) + (stop - start)
+
+
+def _joined(parts: list[Array]) -> Array:
+    rows = np.concatenate(parts)
+    rows.flags.writeable = False
+    return rows

@@ -1,25 +1,22 @@
 """The caller's own vectors: their number format, their axes, and which position each of their rows has."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.positions import Values, as_positions, batch_axes, consecutive
-from service.engine.quantities import DType, Offset, Positions
+from service.engine.positions import Values, as_positions, batch_axes, consecutive, given_positions
+from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Offset, Positions
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import ITEMSIZE, Array, Input, Inputs, Params
 
 SameDType = Annotated[
     DType | None,
-    Field(
-        description="Number format of the arithmetic and the answer: the body's own unless given (JSON: float32)."
-    ),
+    Field(description="Number format of the arithmetic and the answer: the body's own unless given (JSON: float32)."),
 ]
 VECTOR_POSITIONS = Input(
     "positions",
@@ -34,6 +31,13 @@ class Placed(Params):
     offset: Offset = 0
     positions: Positions | None = None
     dtype: SameDType = None
+
+
+class Run(NamedTuple):
+    """Consecutive rows of a block, and the consecutive rows of the table that serve them, equally many each."""
+
+    rows: slice
+    table: slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,38 @@ class Rows:
     def length(self) -> int:
         return self.shape[self.length_axis]
 
-    def table_rows(self, start: int, stop: int) -> NDArray[np.intp]:
-        """For rows `start` to `stop`: the row of the position table that each belongs to."""
-        row = np.arange(start, stop)
-        inner = prod(self.shape[self.length_axis + 1 : -1])
+    def runs(self, start: int, stop: int, most: int) -> Iterator[Run]:
+        """Rows `start` to `stop` as runs of about `most` rows at the most, whose table rows follow one another.
+
+        >>> heads_length = Rows((2, 3, 8), length_axis=1)  # 2 heads of 3 positions
+        >>> [(run.rows, run.table) for run in heads_length.runs(1, 6, 4)]
+        [(slice(0, 2, None), slice(1, 3, None)), (slice(2, 5, None), slice(0, 3, None))]
+        >>> length_heads = Rows((3, 2, 8), length_axis=0)  # each position serves 2 rows
+        >>> [(run.rows, run.table) for run in length_heads.runs(1, 6, 4)]
+        [(slice(0, 1, None), slice(0, 1, None)), (slice(1, 5, None), slice(1, 3, None))]
+        """
+        each = prod(self.shape[self.length_axis + 1 : -1])  # rows that one position serves
+        row = start
+        while row < stop:
+            place, within = divmod(row, each)
+            whole = min((stop - row) // each, self.length - place % self.length, most // each)
+            positions, count = (
+                (1, min(each - within, stop - row, most)) if within or whole < 1 else (whole, whole * each)
+            )
+            table = self._table_row(row, place)
+            yield Run(slice(row - start, row - start + count), slice(table, table + positions))
+            row += count
+
+    def _table_row(self, row: int, place: int) -> int:
         batch = row // prod(self.shape[self.batches : -1]) if self.batches else 0
-        return batch * self.length + row // inner % self.length
+        return batch * self.length + place % self.length
+
+
+def aligned(array: Array, run: Run) -> Array:
+    """The run's rows of an array, (positions, rows of each, channels): table rows broadcast against it."""
+    rows = array[run.rows]
+    positions = run.table.stop - run.table.start
+    return rows.reshape(positions, -1, rows.shape[-1])
 
 
 def answer_dtype(dtype: str | None, array: Array) -> str:
@@ -77,8 +107,20 @@ def refuse_odd_shapes(name: str, array: Array, least: int, meaning: str) -> None
     if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
         raise Refusal(pointer, "type", f"{name} holds {array.dtype.name}; numbers are needed")
     if array.ndim < least or 0 in array.shape:
+        raise Refusal(pointer, "shape", f"{name} has the shape {array.shape}; {meaning} is needed, with no empty axis")
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        _refuse_inexact_integers(pointer, array)
+
+
+def _refuse_inexact_integers(pointer: str, array: Array) -> None:
+    inside = (array >= -LARGEST_EXACT_INTEGER) & (array <= LARGEST_EXACT_INTEGER)
+    if not inside.all():
+        index = np.unravel_index(int(np.argmin(inside)), array.shape)
         raise Refusal(
-            pointer, "shape", f"{name} has the shape {array.shape}; {meaning} is needed, with no empty axis"
+            "/".join([pointer, *(str(int(axis)) for axis in index)]),
+            "out_of_range",
+            f"{array[index]} is beyond 2^53, where integers stop being float64; send real numbers",
+            limit=LARGEST_EXACT_INTEGER,
         )
 
 
@@ -91,30 +133,23 @@ def positions_of(params: Placed, inputs: Inputs, rows: Mapping[str, Rows]) -> tu
             raise Refusal(
                 f"/tensors/{name}",
                 "shape",
-                f"{name} has {rows[name].length} positions and {first} has {length}; send them apart, each with its offset",
+                f"{name} has {rows[name].length} positions and {first} has {length}; send them apart",
             )
-    if "positions" in inputs and params.positions is not None:
-        raise Refusal(
-            "positions", "repeated", "positions are given in the address and in the body; give them once"
-        )
-    given = inputs["positions"] if "positions" in inputs else params.positions
-    if given is None:
+    if "positions" not in inputs and params.positions is None:
         return consecutive(params.offset, length).values, 0
     if params.offset:
-        raise Refusal(
-            "offset", "conflict", "offset and positions exclude each other; positions say everything"
-        )
-    return _explicit(np.asarray(given), rows, length)
+        raise Refusal("offset", "conflict", "offset and positions exclude each other; positions say everything")
+    return _explicit(*given_positions(params.positions, inputs), rows, length)
 
 
-def _explicit(given: Array, rows: Mapping[str, Rows], length: int) -> tuple[Values, int]:
-    values = as_positions(given)
+def _explicit(given: Array, pointer: str, rows: Mapping[str, Rows], length: int) -> tuple[Values, int]:
+    values = as_positions(given, pointer)
     shape = values.shape or (1,)
     for name, of in rows.items():
         wanted = (*of.shape[: len(shape) - 1], length)
         if len(shape) - 1 > of.length_axis or shape != wanted:
             raise Refusal(
-                "/positions",
+                pointer,
                 "shape",
                 f"positions have the shape {shape}; {name} {of.shape} needs {(length,)}"
                 + (f" or {(*of.shape[:1], length)}" if of.length_axis else ""),

@@ -3,11 +3,14 @@
 import numpy as np
 
 from service.engine.errors import Refusal
-from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Heads, Keys, Length, Queries
+from service.engine.frequencies import REAL_BYTES
+from service.engine.quantities import DType, Heads, Keys, Length, Queries
 from service.engine.reals import Reals
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.slopes import BiasForm, QueryOffset, Slopes, refuse_overflow, slopes, write_bias
+from service.engine.slopes import BiasForm, QueryOffset, Slopes, form_note, refuse_unanswerable, slopes, write_bias
+
+MOST_KEYS = 1 << 24  # a row is one query and all its keys, and rows are computed whole
 
 
 class Alibi(Slopes):
@@ -27,27 +30,25 @@ def _sizes(params: Alibi) -> tuple[int, int, int]:
     if params.length is not None:
         for name in ("queries", "keys"):
             if getattr(params, name) is not None:
-                raise Refusal(
-                    name, "conflict", f"length means both queries and keys; give length, or {name}, not both"
-                )
+                raise Refusal(name, "conflict", f"length means both queries and keys; give length, or {name}, not both")
     queries = params.length or params.queries
     if queries is None:
         raise Refusal("length", "missing", "length is missing: give length=, or queries= and keys=")
     keys = params.length or params.keys or queries
-    offset = keys - queries if params.offset is None else params.offset
-    if abs(offset) + queries + keys > LARGEST_EXACT_INTEGER:
+    if keys > MOST_KEYS:
         raise Refusal(
-            "offset",
+            "length" if params.length else "keys" if params.keys else "queries",
             "out_of_range",
-            "offset, queries and keys together reach beyond 2^53, where distances stop being exact",
-            limit=LARGEST_EXACT_INTEGER,
+            f"{keys} keys are asked for; a row of the bias holds 2^24 at most",
+            limit=MOST_KEYS,
+            requested=keys,
         )
-    return queries, keys, offset
+    return queries, keys, keys - queries if params.offset is None else params.offset
 
 
 def _tensors(params: Alibi, _inputs: Inputs) -> Tensors:
     queries, keys, offset = _sizes(params)
-    refuse_overflow(params.heads, params.alibi_bias_max, params.form, offset, queries, keys, params.dtype)
+    refuse_unanswerable(params, params.form, params.heads, queries, keys, offset, params.dtype)
     rows = 1 if params.form == "key-only" else queries
     return {"bias": Tensor(("head", "query", "key"), (params.heads, rows, keys), params.dtype)}
 
@@ -67,14 +68,6 @@ def _rows(params: Alibi, _inputs: Inputs, state: Reals, _tensor: str, start: int
 def _facts(params: Alibi, _inputs: Inputs) -> Facts:
     queries, keys, offset = _sizes(params)
     return {"queries": queries, "keys": keys, "offset": offset}
-
-
-def _notes(params: Alibi, _inputs: Inputs) -> list[str]:
-    if params.form == "relative":
-        return ["form=relative is positive where a key lies ahead of its query: use it under a causal mask"]
-    if params.form == "key-only":
-        return ["form=key-only leaves out a constant per row, which softmax does not see"]
-    return []
 
 
 def _sequence(params: Alibi, _inputs: Inputs) -> Sequence:
@@ -101,8 +94,9 @@ SCHEME: Scheme[Alibi, Reals] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    notes=_notes,
+    notes=lambda params, _inputs: form_note(params.form),
     sequence=_sequence,
+    state_bytes=lambda params, _inputs: REAL_BYTES * params.heads,
     examples=(
         Example("Two heads, four positions", {"heads": "2", "length": "4"}),
         Example("One decoding step over four keys", {"heads": "2", "queries": "1", "keys": "4"}),

@@ -5,17 +5,16 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.positions import POSITIONS_INPUT, Positioned, sequence, where
+from service.engine.frequencies import WAVE_BYTES, refuse_overflow
+from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Columns, DType, HeadDim
-from service.engine.rotary import Angles, Rotary, arithmetic_note, rotary_angles, rotary_width, write_columns
+from service.engine.rotary import Angles, Rotary, arithmetic_note, fastest, rotary_angles, rotary_width, write_columns
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 
 Output = Annotated[
     Literal["cos-sin", "angles", "frequencies"],
-    Field(
-        description="`cos-sin`: both tables; `angles`: position * frequency; `frequencies`: one a pair (inv_freq)."
-    ),
+    Field(description="`cos-sin`: both tables; `angles`: position * frequency; `frequencies`: one a pair (inv_freq)."),
 ]
 
 
@@ -30,10 +29,13 @@ class Rope(Rotary, Positioned):
 
 def _tensors(params: Rope, inputs: Inputs) -> Tensors:
     width = rotary_width(params, params.dim)
+    fast = fastest(params, width)
     if params.output == "frequencies":
+        refuse_overflow(fast, params.dtype, "the largest frequency")
         return {"frequencies": Tensor(("frequency",), (width // 2,), params.dtype)}
     places = where(params, inputs)
     if params.output == "angles":
+        refuse_overflow(fast * places.farthest, params.dtype, "the largest angle")
         return {"angles": Tensor((*places.axes, "frequency"), (*places.shape, width // 2), params.dtype)}
     columns = width if params.columns == "full" else width // 2
     table = Tensor((*places.axes, "channel"), (*places.shape, columns), params.dtype)
@@ -48,7 +50,7 @@ def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, 
     dtype = DTYPES[params.dtype]
     if tensor == "frequencies":
         return state.frequencies(dtype)[None, :]
-    at = where(params, inputs).part(start, stop)
+    at = part(params, inputs, start, stop)
     width = rotary_width(params, params.dim)
     full = tensor != "angles" and params.columns == "full"
     out = np.empty((stop - start, width if full else width // 2), dtype)
@@ -57,6 +59,10 @@ def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, 
     else:
         write_columns(state, at, tensor, params, params.columns, out)
     return out
+
+
+def _sequence(params: Rope, inputs: Inputs) -> Sequence | None:
+    return None if params.output == "frequencies" else sequence(params, inputs)
 
 
 def _facts(params: Rope, _inputs: Inputs) -> Facts:
@@ -85,7 +91,8 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
     rows=_rows,
     facts=_facts,
     notes=lambda params, _inputs: arithmetic_note(params),
-    sequence=sequence,
+    sequence=_sequence,
+    state_bytes=lambda params, _inputs: WAVE_BYTES * params.dim // 2,
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Four positions of an eight-channel head", {"length": "4", "dim": "8"}),
@@ -101,9 +108,7 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
         ),
     ),
     used_by=(
-        Usage(
-            "Llama, Mistral, Qwen, Gemma, GPT-NeoX and most models in Hugging Face form", {"pairing": "half"}
-        ),
+        Usage("Llama, Mistral, Qwen, Gemma, GPT-NeoX and most models in Hugging Face form", {"pairing": "half"}),
         Usage("GPT-J, CodeGen, Cohere, GLM; Meta's own Llama code; torchtune", {"pairing": "interleaved"}),
         Usage("Phi-2 (32 of 80 channels)", {"dim": "80", "partial_rotary_factor": "0.4"}),
         Usage("ONNX RotaryEmbedding caches", {"columns": "half"}),

@@ -6,11 +6,12 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.positions import POSITIONS_INPUT, Positioned, Where, sequence, where
+from service.engine.frequencies import WAVE_BYTES, refuse_overflow
+from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, sequence, where
 from service.engine.quantities import BatchAxis, Dim, DType
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.sinusoids import SinusoidalTable, channels, frequencies, spread, write_table
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.sinusoids import SinusoidalTable, channels, fastest, frequencies, write_table
 from service.engine.waves import Waves, products, values
 
 Output = Annotated[
@@ -29,12 +30,15 @@ class Sinusoidal(SinusoidalTable, Positioned):
 
 
 def _tensors(params: Sinusoidal, inputs: Inputs) -> Tensors:
-    spread(params, params.dim)
+    fast = fastest(params, params.dim)
     count = channels(params.dim, params.layout, params.odd_width).sine_count
     if params.output == "frequencies":
+        refuse_overflow(fast, params.dtype, "the largest frequency")
         return {"frequencies": Tensor(("frequency",), (count,), params.dtype)}
     places = where(params, inputs)
     last, width = ("channel", params.dim) if params.output == "encoding" else ("frequency", count)
+    if params.output == "angles":
+        refuse_overflow(fast * places.farthest, params.dtype, "the largest angle")
     axes, shape = _with_batch_axis(params.batch_axis, places)
     return {params.output: Tensor((*axes, last), (*shape, width), params.dtype)}
 
@@ -43,9 +47,7 @@ def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], t
     if batch_axis == "none":
         return places.axes, places.shape
     if len(places.shape) > 1:
-        raise Refusal(
-            "batch_axis", "conflict", "the positions bring their own axes: leave batch_axis at none"
-        )
+        raise Refusal("batch_axis", "conflict", "the positions bring their own axes: leave batch_axis at none")
     if batch_axis == "first":
         return ("batch", *places.axes), (1, *places.shape)
     return (*places.axes, "batch"), (*places.shape, 1)
@@ -59,14 +61,18 @@ def _rows(params: Sinusoidal, inputs: Inputs, state: Waves, tensor: str, start: 
     dtype = DTYPES[params.dtype]
     if tensor == "frequencies":
         return values(state.frequencies, dtype)[None, :]
-    places = where(params, inputs)
+    at = part(params, inputs, start, stop)
     if tensor == "angles":
         angles = np.empty((stop - start, len(state.frequencies)), dtype)
-        products(np.asarray(places.part(start, stop), np.float64), state.frequencies, angles)
+        products(np.asarray(at, np.float64), state.frequencies, angles)
         return angles
     out = np.empty((stop - start, params.dim), dtype)
-    write_table(params, params.dim, state, places, start, stop, out)
+    write_table(params, state, at, out)
     return out
+
+
+def _sequence(params: Sinusoidal, inputs: Inputs) -> Sequence | None:
+    return None if params.output == "frequencies" else sequence(params, inputs)
 
 
 def _facts(params: Sinusoidal, _inputs: Inputs) -> Facts:
@@ -94,7 +100,8 @@ SCHEME: Scheme[Sinusoidal, Waves] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    sequence=sequence,
+    sequence=_sequence,
+    state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Four positions of eight channels", {"length": "4", "dim": "8"}),

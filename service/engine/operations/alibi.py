@@ -5,7 +5,7 @@ import numpy as np
 from service.engine.reals import Reals
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.slopes import BiasForm, QueryOffset, Slopes, refuse_overflow, slopes, write_bias
+from service.engine.slopes import BiasForm, QueryOffset, Slopes, form_note, refuse_unanswerable, slopes, write_bias
 from service.engine.vectors import SameDType, answer_dtype, block, refuse_odd_shapes, vector_axes
 
 
@@ -28,7 +28,7 @@ def _tensors(params: ApplyAlibi, inputs: Inputs) -> Tensors:
     refuse_odd_shapes("x", x, 3, "(…, heads, queries, keys)")
     heads, queries, keys, offset = _sizes(params, inputs)
     dtype = answer_dtype(params.dtype, x)
-    refuse_overflow(heads, params.alibi_bias_max, params.form, offset, queries, keys, dtype)
+    refuse_unanswerable(params, params.form, heads, queries, keys, offset, dtype)
     return {"x": Tensor(vector_axes(x.ndim, ("head", "query", "key")), x.shape, dtype)}
 
 
@@ -67,9 +67,9 @@ def _facts(params: ApplyAlibi, inputs: Inputs) -> Facts:
 
 
 DESCRIPTION = """\
-Answers scores x of shape (…, heads, queries, keys) plus the bias of `biases/alibi`: `m_h (j - i)` for query i and key j,
-`m_h = 2^(-B h / n)`. Query row r stands at position r + `offset`, by default keys - queries. The bias is rounded once to
-the number format of x, and the sum once more. Infinite scores stay infinite. **Axes** stay as they came.
+Answers scores x of shape (…, heads, queries, keys) plus the bias of `biases/alibi`: `m_h (j - i)` for query i and
+key j, `m_h = 2^(-B h / n)`. Query row r stands at position r + `offset`, by default keys - queries. The bias is rounded
+once to the number format of x, and the sum once more. Infinite scores stay infinite. **Axes** stay as they came.
 
 The body is JSON, one `.npy` or a safetensors file with `x`."""
 
@@ -85,11 +85,10 @@ SCHEME: Scheme[ApplyAlibi, Reals] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
+    notes=lambda params, _inputs: form_note(params.form),
     inputs=(Input("x", "Attention scores: (…, heads, queries, keys)."),),
     examples=(
-        Example(
-            "Two heads, one decoding step over three keys", {}, {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}}
-        ),
+        Example("Two heads, one decoding step over three keys", {}, {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}}),
     ),
     used_by=(Usage("MPT, x-transformers, MLX (symmetric)", {"form": "symmetric"}),),
     properties={"learned parameters": "none"},

@@ -2,19 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.rotary import Rotary, arithmetic_note, rotary_angles, rotary_width
+from service.engine.positions import Values
+from service.engine.rotary import Angles, Rotary, arithmetic_note, fastest, pair_members, rotary_angles, rotary_width
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.vectors import (
     VECTOR_POSITIONS,
     Placed,
     Rows,
+    aligned,
     answer_dtype,
     block,
     positions_of,
@@ -42,13 +44,27 @@ class ApplyRope(Rotary, Placed):
     direction: Direction = "forward"
 
 
+# Rows are turned in runs of about this size: they, their table rows and their partners stay in second-level cache.
+RUN_BYTES = 1 << 17
+
+
+class Table(NamedTuple):
+    """Full-width rows of the table, so that a row x turns into x * cos + partner(x) * sin.
+
+    For the first channel of a pair `sin` holds -sin(p w_k), for the second +sin(p w_k).
+    """
+
+    cos: Array
+    sin: Array
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The width that turns, how many leading axes have positions of their own, and cos and sin by number format."""
+    """The width that turns, how many leading axes have positions of their own, and the table by number format."""
 
     width: int
     batches: int
-    tables: Mapping[str, tuple[Array, Array]]
+    tables: Mapping[str, Table]
 
 
 def _arrays(inputs: Inputs) -> dict[str, Array]:
@@ -67,6 +83,7 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
     for name, array in arrays.items():
         refuse_odd_shapes(name, array, 1, "(…, heads, length, dim), (length, dim) or (dim)")
     width = rotary_width(params, arrays["q"].shape[-1])
+    fastest(params, width)
     if "k" in arrays and arrays["k"].shape[-1] != arrays["q"].shape[-1]:
         raise Refusal(
             "/tensors/k",
@@ -80,9 +97,7 @@ def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:
     _check(params, inputs)
     arrays = _arrays(inputs)
     positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
-    inner = (
-        ("head", "position", "channel") if params.axes == "heads-length" else ("position", "head", "channel")
-    )
+    inner = ("head", "position", "channel") if params.axes == "heads-length" else ("position", "head", "channel")
     return {
         name: Tensor(
             vector_axes(array.ndim, inner if array.ndim > 2 else ("position", "channel")),
@@ -96,44 +111,78 @@ def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:
 def _prepare(params: ApplyRope, inputs: Inputs) -> Turn:
     width = _check(params, inputs)
     arrays = _arrays(inputs)
-    at, batches = positions_of(
-        params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()}
-    )
+    at, batches = positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
     angles = rotary_angles(params, width)
-    tables = {}
-    for dtype in {answer_dtype(params.dtype, array) for array in arrays.values()}:
-        cos = np.empty((len(at), width // 2), DTYPES[dtype])
-        sin = np.empty_like(cos)
-        angles.write(at, cos, sin)
-        tables[dtype] = (cos, -sin if params.direction == "inverse" else sin)
-    return Turn(width, batches, tables)
+    dtypes = {answer_dtype(params.dtype, array) for array in arrays.values()}
+    return Turn(width, batches, {dtype: _table(params, angles, at, width, dtype) for dtype in dtypes})
+
+
+def _table(params: ApplyRope, angles: Angles, at: Values, width: int, dtype: str) -> Table:
+    table = Table(np.empty((len(at), width), DTYPES[dtype]), np.empty((len(at), width), DTYPES[dtype]))
+    first, second = pair_members(params.pairing, width)
+    angles.write(at, table.cos[:, first], table.sin[:, second])
+    table.cos[:, second] = table.cos[:, first]
+    np.negative(table.sin[:, second], out=table.sin[:, first])
+    if params.direction == "inverse":
+        np.negative(table.sin, out=table.sin)
+    return table
 
 
 def _rows(params: ApplyRope, inputs: Inputs, state: Turn, tensor: str, start: int, stop: int) -> Array:
     array = inputs[tensor]
     dtype = answer_dtype(params.dtype, array)
-    at = _rows_of(params, array.shape, state.batches).table_rows(start, stop)
-    cos, sin = (table[at] for table in state.tables[dtype])
-    return turned(block(array, start, stop, dtype), cos, sin, params.pairing, state.width)
+    table = state.tables[dtype]
+    x = block(array, start, stop, dtype)
+    out = np.empty(x.shape, x.dtype)
+    most = max(1, RUN_BYTES // (x.shape[1] * x.itemsize))
+    for run in _rows_of(params, array.shape, state.batches).runs(start, stop, most):
+        cos, sin = (part[run.table, None] for part in table)
+        turn(aligned(x, run), cos, sin, params.pairing, aligned(out, run))
+    return out
 
 
-def turned(x: Array, cos: Array, sin: Array, pairing: str, width: int) -> Array:
-    """Each row of x turned: two products and one sum a channel, each rounded in the number format of x.
+def turn(x: Array, cos: Array, sin: Array, pairing: str, out: Array) -> None:
+    """out = x turned: x * cos + partner(x) * sin, two products and one sum a channel, each rounded in x's format.
 
-    `half`: y_k = x_k c_k - x_{k+h} s_k, y_{k+h} = x_{k+h} c_k + x_k s_k; `interleaved` the same for 2k and 2k + 1.
-    Channels beyond `width` pass through.
+    With `sin` negative for the first of each pair that is y_1 = x_1 c - x_2 s, y_2 = x_2 c + x_1 s. All arrays are
+    (positions, rows of each, channels); channels beyond the width of `cos` pass through.
+
+    >>> x, out = np.array([[[1.0, 2.0]]]), np.empty((1, 1, 2))
+    >>> turn(x, np.array([[[0.0, 0.0]]]), np.array([[[-1.0, 1.0]]]), "half", out)  # a quarter turn
+    >>> out.tolist()
+    [[[-2.0, 1.0]]]
     """
-    if pairing == "half":
-        one, two = slice(0, width // 2), slice(width // 2, width)
-    else:
-        one, two = slice(0, width, 2), slice(1, width, 2)
-    out = np.empty_like(x, order="C", subok=False)
+    width = cos.shape[-1]
+    turned, rest = out[..., :width], out[..., width:]
     # The caller's infinities and overflows follow IEEE arithmetic; they are not the service's to warn of.
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        np.subtract(x[:, one] * cos, x[:, two] * sin, out=out[:, one])
-        np.add(x[:, two] * cos, x[:, one] * sin, out=out[:, two])
-    out[:, width:] = x[:, width:]
-    return out
+        np.multiply(x[..., :width], cos, out=turned)
+        other = partners(x[..., :width], pairing)
+        np.multiply(other, sin, out=other)
+        np.add(turned, other, out=turned)
+    rest[...] = x[..., width:]
+
+
+def partners(x: Array, pairing: str) -> Array:
+    """Each channel's partner in its place: the two halves, or the two of every pair, change places.
+
+    >>> partners(np.arange(4.0), "half").tolist(), partners(np.arange(4.0), "interleaved").tolist()
+    ([2.0, 3.0, 0.0, 1.0], [1.0, 0.0, 3.0, 2.0])
+    """
+    other = np.empty(x.shape, x.dtype)
+    if pairing == "interleaved" and x.itemsize in _PAIR_OF:
+        # A pair is one integer of twice the size, and changing places is turning its bits by half of them.
+        pair, half = _PAIR_OF[x.itemsize], 8 * x.itemsize
+        pairs, swapped = x.view(pair), other.view(pair)
+        np.left_shift(pairs, half, out=swapped)
+        np.bitwise_or(swapped, pairs >> half, out=swapped)
+        return other
+    first, second = pair_members(pairing, x.shape[-1])
+    other[..., first], other[..., second] = x[..., second], x[..., first]
+    return other
+
+
+_PAIR_OF: Mapping[int, np.dtype[np.unsignedinteger[Any]]] = {2: np.dtype(np.uint32), 4: np.dtype(np.uint64)}
 
 
 def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
@@ -148,8 +197,8 @@ c = cos(p w_k), s = sin(p w_k) and h = rotary_dim/2:
 - `pairing=interleaved`: `y_2k = x_2k c - x_(2k+1) s`, `y_(2k+1) = x_(2k+1) c + x_2k s`
 
 Channels beyond `rotary_dim` pass through, and the **channel order** stays as it came. Two axes are (length, dim); more
-are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may have fewer heads than q. cos and sin
-are rounded once to the number format of the vectors, then the two products and their sum are rounded each.
+are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may have fewer heads than q. cos and
+sin are rounded once to the number format of the vectors, then the two products and their sum are rounded each.
 
 The body is JSON, one `.npy` (q) or a safetensors file with `q`, `k` and, if you like, `positions`."""
 

@@ -7,14 +7,14 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.positions import Where
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.sinusoids import SinusoidalTable, frequencies, spread, write_table
+from service.engine.sinusoids import SinusoidalTable, fastest, frequencies, write_table
 from service.engine.vectors import (
     VECTOR_POSITIONS,
     Placed,
     Rows,
+    aligned,
     answer_dtype,
     block,
     positions_of,
@@ -29,15 +29,11 @@ class ApplySinusoidal(SinusoidalTable, Placed):
 
     embedding_scale: Annotated[
         Literal["none", "sqrt-dim"],
-        Field(
-            description="What the embeddings are multiplied by first: `none`, or `sqrt-dim` as in the paper."
-        ),
+        Field(description="What the embeddings are multiplied by first: `none`, or `sqrt-dim` as in the paper."),
     ] = "none"
     axes: Annotated[
         Literal["batch-length", "length-batch"],
-        Field(
-            description="Order of the axes before the channels: (…, length, dim), or (length, batch, dim)."
-        ),
+        Field(description="Order of the axes before the channels: (…, length, dim), or (length, batch, dim)."),
     ] = "batch-length"
 
 
@@ -58,14 +54,13 @@ def _rows_of(params: ApplySinusoidal, shape: tuple[int, ...], batches: int = 0) 
 
 
 def _check(params: ApplySinusoidal, inputs: Inputs) -> int:
+    """The width of the embeddings, once it is known that they can be encoded."""
     x = inputs["x"]
     refuse_odd_shapes("x", x, 1, "(…, length, dim) or (dim)")
     if params.axes == "length-batch" and x.ndim != 3:
-        raise Refusal(
-            "axes", "conflict", f"axes=length-batch means (length, batch, dim); x has the shape {x.shape}"
-        )
-    spread(params, x.shape[-1])
-    return x.shape[-1]
+        raise Refusal("axes", "conflict", f"axes=length-batch means (length, batch, dim); x has the shape {x.shape}")
+    fastest(params, x.shape[-1])
+    return int(x.shape[-1])
 
 
 def _tensors(params: ApplySinusoidal, inputs: Inputs) -> Tensors:
@@ -82,7 +77,7 @@ def _prepare(params: ApplySinusoidal, inputs: Inputs) -> Table:
     dim = _check(params, inputs)
     at, batches = positions_of(params, inputs, {"x": _rows_of(params, inputs["x"].shape)})
     encoding = np.empty((len(at), dim), DTYPES[answer_dtype(params.dtype, inputs["x"])])
-    write_table(params, dim, Waves(frequencies(params, dim)), Where((len(at),), at), 0, len(at), encoding)
+    write_table(params, Waves(frequencies(params, dim)), at, encoding)
     return Table(encoding, batches)
 
 
@@ -90,17 +85,20 @@ def _rows(params: ApplySinusoidal, inputs: Inputs, state: Table, tensor: str, st
     x = inputs[tensor]
     dtype = answer_dtype(params.dtype, x)
     rows = block(x, start, stop, dtype)
-    at = _rows_of(params, x.shape, state.batches).table_rows(start, stop)
+    out = np.empty(rows.shape, rows.dtype)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if params.embedding_scale == "sqrt-dim":
             rows = rows * nearest(np.sqrt(np.array([float(x.shape[-1])])), DTYPES[dtype])
-        return np.asarray(rows + state.encoding[at])
+        for run in _rows_of(params, x.shape, state.batches).runs(start, stop, len(rows)):
+            np.add(aligned(rows, run), state.encoding[run.table, None], out=aligned(out, run))
+    return out
 
 
 DESCRIPTION = """\
 Answers `x + encoding(p)`, or with `embedding_scale=sqrt-dim` `sqrt(dim) x + encoding(p)`, for embeddings x of shape
-(…, length, dim). The encoding is that of `encodings/sinusoidal` with the same parameters and **channel order**: sin w_0,
-cos w_0, sin w_1, ... for `layout=interleaved`. It is rounded once to the number format of x; the product and the sum are rounded each.
+(…, length, dim). The encoding is that of `encodings/sinusoidal` with the same parameters and **channel order**: sin
+w_0, cos w_0, sin w_1, ... for `layout=interleaved`. It is rounded once to the number format of x; the product and the
+sum are rounded each.
 
 The body is JSON, one `.npy` or a safetensors file with `x` and, if you like, `positions`."""
 
