@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ import numpy as np
 import pytest
 
 from tests.deploy.dockerfile import ROOT, Instruction, Stage, build_and_final
+from tests.live import free_port
 from tests.tools import program
 
 pytestmark = pytest.mark.tool
@@ -132,11 +132,6 @@ def running(opt: Path, port: int) -> Iterator[tuple["subprocess.Popen[bytes]", i
     finally:
         process.kill()
         process.wait()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def get(port: int, path: str, seconds: float = 10) -> tuple[int, bytes]:
