@@ -87,8 +87,8 @@ def test_blocks_are_of_known_languages() -> None:
 
 
 def test_the_two_commands_are_one_line_each_on_the_first_screen() -> None:
-    assert INSTALL.text == "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/posenc serve\n"
-    assert TEST.text == "python3 -m venv .venv && .venv/bin/pip install -q -e '.[test]' && .venv/bin/pytest\n"
+    assert INSTALL.text == "python3 -m venv .venv && .venv/bin/pip install -q --no-cache-dir . && .venv/bin/posenc serve\n"
+    assert TEST.text == "python3 -m venv .venv && .venv/bin/pip install -q --no-cache-dir -e '.[test]' && .venv/bin/pytest\n"
     assert CONTAINER.text == "docker compose up\n"
     assert CONTAINER.line < 30
 
