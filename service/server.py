@@ -116,7 +116,10 @@ class Server(uvicorn.Server):
         left = self.settings.grace_seconds - drain
         # What is left is uvicorn's, but for a fifth, in which cancelled requests and the app wind up.
         self.config.timeout_graceful_shutdown = cast(int, 0.8 * left)
-        end_at_the_latest(self.settings.grace_seconds)
+        self.end_within(self.settings.grace_seconds)
+
+    def end_within(self, seconds: float) -> None:
+        end_at_the_latest(seconds)
 
     async def on_tick(self, counter: int) -> bool:
         if self.close_at is not None and time.monotonic() >= self.close_at:

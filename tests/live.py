@@ -1,5 +1,6 @@
 """A real server on a free port, in a thread of the test process."""
 
+import http.client
 import signal
 import socket
 import threading
@@ -13,9 +14,12 @@ from service.settings import Settings
 
 
 class Live(Server):
-    """A server that knows its port."""
+    """A server that knows its port, and that does not end the process it is in."""
 
     port: int = 0
+
+    def end_within(self, seconds: float) -> None:
+        self.seconds_left = seconds
 
 
 @contextmanager
@@ -40,6 +44,26 @@ def wait_until(holds: Any, seconds: float = 5) -> None:
     while not holds():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def answering(port: int) -> bool:
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) == 0
+
+
+def ask(port: int, path: str) -> int:
+    """The status of a GET."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 class Client:

@@ -116,8 +116,7 @@ def test_arguments_come_from_the_command_line(
     assert json.loads(capsys.readouterr().out)["port"] == 78
 
 
-def test_healthcheck_of_a_live_server_and_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.server.end_at_the_latest", lambda _seconds: None)
+def test_healthcheck_of_a_live_server_and_of_none() -> None:
     settings = Settings(port=0)
     with live(stub_app.create_app(settings), settings) as server:
         port = str(server.port)

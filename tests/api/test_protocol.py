@@ -29,10 +29,8 @@ def server() -> Iterator[Live]:
         header_fields=20,
         keep_alive_seconds=1,
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.server.end_at_the_latest", lambda _seconds: None)
-        with live(stub_app.create_app(chosen), chosen) as running:
-            yield running
+    with live(stub_app.create_app(chosen), chosen) as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,0 +1,70 @@
+"""Schemathesis over every operation of a server that this script starts; ends with schemathesis's exit code.
+
+python .ci/fuzz.py [EXAMPLES]     examples for each operation, 40 unless told
+"""
+
+import http.client
+import os
+import subprocess
+import sys
+import time
+
+HOST = "127.0.0.1"
+SECONDS_TO_START = 20
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
+    "response_schema_conformance,unsupported_method,negative_data_rejection"
+)
+# What this run asks for must not fill the machine: answers over these limits are refused like any other.
+LIMITS = {"POSENC_RESULT_BYTES": "16MiB", "POSENC_JSON_BYTES": "4MiB", "POSENC_DRAIN_SECONDS": "0"}
+
+
+def main(examples: str = "40") -> int:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "service", "serve", "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | LIMITS,
+    )
+    try:
+        address = listening(server)
+        wait_until_ready(address)
+        fuzzed = fuzz(address, examples)
+    finally:
+        server.terminate()
+        stopped = server.wait(30)
+    print(f"schemathesis ended with {fuzzed}, the server with {stopped}")
+    return fuzzed or stopped
+
+
+def listening(server: "subprocess.Popen[str]") -> str:
+    """Host and port, from the first line of the log."""
+    assert server.stderr is not None
+    return server.stderr.readline().strip().rpartition("http://")[2]
+
+
+def wait_until_ready(address: str) -> None:
+    end = time.monotonic() + SECONDS_TO_START
+    while True:
+        connection = http.client.HTTPConnection(address, timeout=SECONDS_TO_START)
+        try:
+            connection.request("GET", "/health/ready")
+            if connection.getresponse().status == 200:
+                return
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        if time.monotonic() > end:
+            raise TimeoutError(address)
+        time.sleep(0.05)
+
+
+def fuzz(address: str, examples: str) -> int:
+    command = ["-m", "schemathesis.cli", "run", f"http://{address}/openapi.json", "--checks", CHECKS]
+    bounds = ["--max-examples", examples, "--workers", "1", "--seed", "1", "--generation-database", "none"]
+    return subprocess.run([sys.executable, *command, *bounds], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""Reads README.md: its code blocks, and the tables that are made from the code.
+
+`python -m tests.readme` writes the settings table into README.md anew.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.settings import Settings, flag, show_default, variable
+
+ROOT = Path(__file__).parents[1]
+PATH = ROOT / "README.md"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text and the line it starts at."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks() -> list[Block]:
+    text = PATH.read_text()
+    return [
+        Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
+        for match in re.finditer(r"(?ms)^```(\w*)\n(.*?)^```$", text)
+    ]
+
+
+def section(name: str) -> str:
+    """What stands between `<!-- name -->` and `<!-- /name -->`."""
+    found = re.search(rf"(?s)<!-- {name} -->\n(.*)<!-- /{name} -->", PATH.read_text())
+    assert found is not None, name
+    return found[1]
+
+
+def settings_table() -> str:
+    rows = [
+        f"| `{flag(name)}` | `{variable(name)}` | {_default(name)} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    return "\n".join(["| flag | variable | default | meaning |", "|---|---|---|---|", *rows, ""])
+
+
+def _default(name: str) -> str:
+    shown = show_default(name)
+    return "(empty)" if shown == "''" else f"`{shown}`"
+
+
+def write() -> None:
+    text = PATH.read_text()
+    PATH.write_text(text.replace(section("settings") + "<!-- /settings", settings_table() + "<!-- /settings"))
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,140 @@
+"""The README runs: every block is executed in order in one folder, and what it shows is what comes out."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from service.formats import FORMATS
+from service.main import create_app
+from service.settings import Settings
+from tests.live import Live, answering, ask, free_port, live, wait_until
+from tests.readme import PATH, ROOT, Block, blocks, section, settings_table
+from tests.tools import program
+
+BLOCKS = blocks()
+INSTALL, TEST, CONTAINER = BLOCKS[:3]
+ADDRESS = "http://127.0.0.1:8000"
+SHOWN = ("json", "text")
+RUN = [number for number, block in enumerate(BLOCKS) if number > 2 and block.language not in SHOWN]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Live]:
+    settings = Settings(port=0, drain_seconds=0)
+    with live(create_app(settings), settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the reader works, with `posenc` and `python3` on the path."""
+    place = tmp_path_factory.mktemp("reader")
+    commands = place / ".bin"
+    commands.mkdir()
+    for name, arguments in (("posenc", "-m service"), ("python3", "")):
+        (commands / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+        (commands / name).chmod(0o755)
+    return place
+
+
+def run(block: Block, folder: Path, server: Live) -> str:
+    text = block.text.replace(ADDRESS, f"http://127.0.0.1:{server.port}")
+    command = ["bash", "-euo", "pipefail", "-c", text] if block.language == "bash" else [sys.executable, "-c", text]
+    variables = os.environ | {"PATH": f"{folder / '.bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("number", RUN, ids=lambda number: f"line{BLOCKS[number].line}")
+def test_a_block_runs_and_shows_what_comes_out(number: int, folder: Path, server: Live) -> None:
+    block = BLOCKS[number]
+    if "curl" in block.text:
+        program("curl")
+    told = run(block, folder, server)
+    shown = BLOCKS[number + 1] if number + 1 < len(BLOCKS) else None
+    if shown is not None and shown.language == "text":
+        assert told.strip() == shown.text.strip()
+    elif shown is not None and shown.language == "json":
+        assert json.loads(told) == json.loads(shown.text)
+    else:
+        assert not re.search(r'"status": ?[45]\d\d', told)
+
+
+def test_the_rotated_vectors_are_those_of_the_formula(folder: Path) -> None:
+    """What the blocks above left, against RoPE written with complex numbers."""
+    sent, got = load_file(folder / "qk.safetensors"), load_file(folder / "rotated.safetensors")
+    angles = np.outer(np.arange(100, 116), 10000.0 ** (-np.arange(0, 64, 2) / 64))
+    for name in ("q", "k"):
+        x = sent[name].astype(float)
+        turned = (x[..., :32] + 1j * x[..., 32:]) * np.exp(1j * angles)
+        assert np.abs(got[name] - np.concatenate([turned.real, turned.imag], axis=-1)).max() < 1e-6
+
+
+def test_blocks_are_of_known_languages() -> None:
+    assert {block.language for block in BLOCKS} <= {"bash", "python", *SHOWN}
+    assert [block.language for block in BLOCKS[:3]] == ["bash"] * 3
+
+
+def test_the_two_commands_are_one_line_each_on_the_first_screen() -> None:
+    assert INSTALL.text == "python3 -m venv .venv && .venv/bin/pip install -q --no-cache-dir . && .venv/bin/posenc serve\n"
+    assert TEST.text == "python3 -m venv .venv && .venv/bin/pip install -q --no-cache-dir -e '.[test]' && .venv/bin/pytest\n"
+    assert CONTAINER.text == "docker compose up\n"
+    assert CONTAINER.line < 30
+
+
+def test_the_settings_table_is_that_of_the_settings() -> None:
+    assert section("settings") == settings_table(), "run python -m tests.readme"
+
+
+def test_the_formats_table_is_that_of_the_formats() -> None:
+    rows = [[cell.strip(" `") for cell in row.strip("|").split("|")] for row in section("formats").splitlines()[2:]]
+    told = [(address.removeprefix("."), media_type, ranges) for address, media_type, _, ranges in rows]
+    assert told == [
+        (
+            "no extension" if name == "json" else name,
+            each.media_type,
+            "yes" if each.ranges == "bytes" else "no",
+        )
+        for name, each in FORMATS.items()
+    ]
+
+
+def test_links_to_files_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)", PATH.read_text())
+    assert "LICENSE" in links
+    assert [link for link in links if not link.startswith("http") and not (ROOT / link).exists()] == []
+
+
+@pytest.mark.tool
+def test_the_first_command_installs_and_serves(tmp_path: Path) -> None:
+    """As written, in a copy of what git holds, on a port that is free here."""
+    copy = tmp_path / "posenc"
+    files = subprocess.run([program("git"), "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, files.stdout.split("\0")):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
+    port = free_port()
+    variables = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    variables |= {"POSENC_PORT": str(port), "POSENC_DRAIN_SECONDS": "0", "HOME": str(tmp_path / "home")}
+    process = subprocess.Popen(["bash", "-c", INSTALL.text], cwd=copy, env=variables, start_new_session=True)
+    try:
+        wait_until(lambda: process.poll() is not None or answering(port), 180)
+        assert ask(port, "/v1/encodings/rope.npy?length=4&dim=8") == 200
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(10)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert not (tmp_path / "home").exists()
