@@ -77,7 +77,7 @@ def _aligned_copy(rows: Floats) -> Floats:
 
 
 class Offsets:
-    """The offset rows of a panel in the forms that blocks multiply by; the sines are negative for a cosine."""
+    """The offset rows of a panel, as blocks multiply by them: for a cosine the sines are negative."""
 
     def __init__(self, rows: Rows) -> None:
         self.cosines = rows.cosines

@@ -4,7 +4,7 @@ Here rounding on the way is the point. Each step is a real operation rounded onc
 have the same bits on every processor, where PyTorch's own `pow` differs by up to 2 ulp between them.
 """
 
-from decimal import localcontext
+from decimal import Decimal, localcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -33,25 +33,30 @@ def float32_frequencies(
     if form == "power":
         return np.float32(1.0) / _powers(base, doubled / np.float32(dim))
     with localcontext(MANY_DIGITS):
-        slope = float(-(real(base).ln() / dim))
-    exponents = doubled * np.float32(slope)
-    with localcontext(MANY_DIGITS):
-        exact = Reals(tuple(real(float(exponent)).exp() for exponent in exponents))
-    return values(exact, np.float32)
+        slope = -float(real(base).ln()) / dim
+    return _exponentials(Decimal(1), doubled * np.float32(slope))
 
 
 def _powers(base: float, exponents: Singles) -> Singles:
     """base ** exponent, each rounded once to float32."""
     with localcontext(MANY_DIGITS):
-        logarithm = real(base).ln()
-        exact = Reals(tuple((logarithm * real(float(exponent))).exp() for exponent in exponents))
+        return _exponentials(real(base).ln(), exponents)
+
+
+def _exponentials(scale: Decimal, factors: Singles) -> Singles:
+    """exp(scale * factor), each rounded once to float32."""
+    with localcontext(MANY_DIGITS):
+        exact = Reals(tuple((scale * real(factor)).exp() for factor in factors.tolist()))
     return values(exact, np.float32)
 
 
 def ggml_angles(base: float, dim: int, positions: Floats) -> Singles:
-    """Angles (n, dim / 2) as llama.cpp has them: the position, then times base ** (-2 / dim) each time."""
-    with localcontext(MANY_DIGITS):
-        ratio = values(Reals(((-real(base).ln() * 2 / dim).exp(),)), np.float32)[0]
+    """Angles (n, dim / 2) as llama.cpp has them: the position, then times the same float32 ratio each time.
+
+    ratio = f32(f32(base) ** (f32(-2) / f32(dim))), the power rounded once where llama.cpp has C's powf.
+    """
+    exponent = np.array([-2.0], np.float32) / np.float32(dim)
+    ratio = _powers(float(np.float32(base)), exponent)[0]
     angles = np.empty((len(positions), dim // 2), np.float32)
     angle = nearest(positions, np.float32)
     for k in range(dim // 2):

@@ -61,6 +61,8 @@ class Waves:
         integers (a range of step 1) or finite float64 of any kind, no farther than 2^53 from 0. sin(-0.0) is
         +0.0: a position is a number, and -0.0 is the number 0. Raises ValueError for other positions.
         """
+        if not isinstance(positions, range):
+            positions = np.asarray(positions, np.float64)
         _check_positions(positions)
         for index, panel in enumerate(self._panels):
             columns = slice(index * PANEL_CHANNELS, (index + 1) * PANEL_CHANNELS)
@@ -92,7 +94,9 @@ class Panel:
             self._write_singly(np.array(positions, np.float64), outs)
             return
         scratch = Scratch(self.stride, self.count)
-        for rows in _runs(len(positions), GROUP * self.stride):
+        # scattered positions may need a base row for every SHARED of them, so they go in shorter runs
+        run = self.stride * (GROUP if isinstance(positions, range) else GROUP // SHARED)
+        for rows in _runs(len(positions), run):
             part, group = positions[rows], {form: out[rows] for form, out in outs.items()}
             if isinstance(part, range):
                 self._write_blocks(*self._consecutive(part), group, scratch)
@@ -108,7 +112,7 @@ class Panel:
             self._offsets = Offsets(self._ladder(0, 1, self.stride))
         return self._offsets
 
-    def _consecutive(self, positions: range) -> tuple[Grid, Iterator[Block], Floats]:
+    def _consecutive(self, positions: range) -> tuple[Grid, Iterator[Block], range]:
         """Blocks of one base row each and a run of offset rows."""
         first, last = positions[0], positions[-1]
         base, bases = first // self.stride, last // self.stride - first // self.stride + 1
@@ -120,7 +124,7 @@ class Panel:
                 start, stop = max(first, origin), min(last + 1, origin + self.stride)
                 yield Block(slice(start - first, stop - first), q, slice(start - origin, stop - origin))
 
-        return self._grid(rows, max(-first, last)), blocks(), np.arange(first, last + 1, dtype=np.float64)
+        return self._grid(rows, max(-first, last)), blocks(), positions
 
     def _scattered(self, positions: Floats) -> tuple[Grid, Iterator[Block], Floats] | None:
         """Blocks of a base row and an offset row for each position; None where few share a base row."""
@@ -155,7 +159,7 @@ class Panel:
         self,
         grid: Grid,
         blocks: Iterator[Block],
-        positions: Floats,
+        positions: range | Floats,
         outs: dict[Waveform, NDArray[Any]],
         scratch: Scratch,
     ) -> None:
@@ -178,7 +182,7 @@ class Panel:
 class Pending:
     """Values of one array that a block left undecided."""
 
-    def __init__(self, angles: Angles, form: Waveform, positions: Floats, out: NDArray[Any]) -> None:
+    def __init__(self, angles: Angles, form: Waveform, positions: range | Floats, out: NDArray[Any]) -> None:
         self.angles, self.form, self.positions, self.out = angles, form, positions, out
         self.rows: list[Indices] = []
         self.channels: list[Indices] = []
@@ -200,7 +204,7 @@ class Pending:
         row, channel = np.concatenate(self.rows), np.concatenate(self.channels)
         self.rows, self.channels, self.size = [], [], 0
         for run in _runs(row.size, BLOCK_VALUES):
-            where = self.positions[row[run]]
+            where = _picked(self.positions, row[run])
             value = self.angles.at(where, channel[run])[self.form]
             error = self.angles.errors(where, channel[run])[self.form]
             self.out[row[run], channel[run]], undecided = decide(*value, error, self.out.dtype)
@@ -208,8 +212,13 @@ class Pending:
             _settle_exactly(self.angles, self.form, self.positions, left, self.out)
 
 
+def _picked(positions: range | Floats, rows: Indices) -> Floats:
+    """The positions of some rows."""
+    return (rows + positions.start).astype(np.float64) if isinstance(positions, range) else positions[rows]
+
+
 def _settle_exactly(
-    angles: Angles, form: Waveform, positions: Floats, left: Indices, out: NDArray[Any]
+    angles: Angles, form: Waveform, positions: range | Floats, left: Indices, out: NDArray[Any]
 ) -> None:
     for i, k in left.tolist():
         out[i, k] = _rounded(angles.exactly(float(positions[i]), k)[form], out.dtype)

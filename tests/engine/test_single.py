@@ -28,7 +28,7 @@ def test_power_form_frequencies(base: float, dim: int) -> None:
 
 @pytest.mark.parametrize("dim", [34, 128])
 def test_exp_log_form_frequencies(dim: int) -> None:
-    slope = f32(rounded_once(-mpmath.log(10000) / dim, "float64"))
+    slope = f32(-rounded_once(mpmath.log(10000), "float64") / dim)
     for k, frequency in enumerate(float32_frequencies(10000.0, dim, form="exp-log")):
         exponent = f32(2 * k) * slope
         assert frequency == rounded_once(mpmath.exp(mpf(float(exponent))), "float32")
@@ -45,14 +45,16 @@ def test_count_asks_for_more_or_fewer() -> None:
     assert float32_frequencies(10000.0, 7, 4).shape == (4,)
 
 
-def test_ggml_angles_are_a_running_product() -> None:
+@pytest.mark.parametrize("dim", [34, 128])
+def test_ggml_angles_are_a_running_product(dim: int) -> None:
     positions = np.array([0.0, 1.0, 131071.0, 2.0**24 + 1])
-    ratio = f32(rounded_once(mpf(10000) ** (mpf(-2) / 128), "float32"))
-    angles = ggml_angles(10000.0, 128, positions)
+    exponent = f32(-2) / f32(dim)
+    ratio = f32(rounded_once(mpf(10000) ** mpf(float(exponent)), "float32"))
+    angles = ggml_angles(10000.0, dim, positions)
     assert angles.dtype == np.float32
     for i, position in enumerate(positions):
         theta = f32(position)
-        for k in range(64):
+        for k in range(dim // 2):
             assert angles[i, k] == theta
             theta = f32(theta * ratio)
 
