@@ -118,9 +118,7 @@ class Bounds:
         self.rows = rows
         largest = rows.max(axis=1)
         level = largest <= LEVEL * rows.min(axis=1)
-        self.each = [
-            float(most) if even else row for most, even, row in zip(largest, level, rows, strict=True)
-        ]
+        self.each = [float(most) if even else row for most, even, row in zip(largest, level, rows, strict=True)]
 
     def at(self, base: int | Indices) -> Floats | float:
         return self.each[base] if isinstance(base, int) else self.rows[base]
@@ -151,14 +149,10 @@ class Grid:
         """factor * (S + C s) + the errors of the rows, for these base rows."""
         if (form, factor) not in self._bounds:
             own, other = np.abs(self.bases[form].high), np.abs(self.bases[1 - form].high)
-            self._bounds[form, factor] = Bounds(
-                factor * (own + other * self.offsets.reach) + self.errors[form]
-            )
+            self._bounds[form, factor] = Bounds(factor * (own + other * self.offsets.reach) + self.errors[form])
         return self._bounds[form, factor].at(base)
 
-    def _fill_narrow(
-        self, block: Block, form: Waveform, out: NDArray[Any], scratch: Scratch
-    ) -> NDArray[np.bool_]:
+    def _fill_narrow(self, block: Block, form: Waveform, out: NDArray[Any], scratch: Scratch) -> NDArray[np.bool_]:
         rows = len(out)
         own, other = scratch.bases[form][:rows], scratch.bases[1 - form][:rows]
         value, term = scratch.value[:rows], scratch.term[:rows]
@@ -177,9 +171,7 @@ class Grid:
             undecided |= open_again
         return undecided
 
-    def _fill_double(
-        self, block: Block, form: Waveform, out: NDArray[Any], _scratch: Scratch
-    ) -> NDArray[np.bool_]:
+    def _fill_double(self, block: Block, form: Waveform, out: NDArray[Any], _scratch: Scratch) -> NDArray[np.bool_]:
         own, other = split(self.bases[form].at(block.base)), split(self.bases[1 - form].at(block.base))
         cosines, sines = (rows.at(block.offset) for rows in self.offsets.split(form))
         total, rest = two_sum(own.leading * cosines.leading, other.leading * sines.leading)

@@ -165,9 +165,7 @@ def _steps() -> tuple[Pair, Pair]:
     """sin and cos of the 64 steps of a turn."""
     with localcontext(MANY_DIGITS):
         both = [sine_cosine_of_turn(Decimal(step) / STEPS) for step in range(STEPS)]
-    return _constants(Reals(tuple(sine for sine, _ in both))), _constants(
-        Reals(tuple(cos for _, cos in both))
-    )
+    return _constants(Reals(tuple(sine for sine, _ in both))), _constants(Reals(tuple(cos for _, cos in both)))
 
 
 _SINE_SERIES, _COSINE_SERIES = _series(1), _series(0)

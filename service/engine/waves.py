@@ -148,9 +148,7 @@ class Panel:
         """The rows at start, start + step, ...: about 2 sqrt(count) of them in full, and sums of those."""
         fine = 1 << count.bit_length() // 2
         coarse = -(-count // fine)
-        positions = [start + step * fine * rung for rung in range(coarse)] + [
-            step * rung for rung in range(fine)
-        ]
+        positions = [start + step * fine * rung for rung in range(coarse)] + [step * rung for rung in range(fine)]
         rows = Rows(*self.angles.at(np.array(positions, np.float64)[:, None], slice(None)))
         sums = Rows(*turned(rows.at(np.s_[:coarse, None]), rows.at(np.s_[None, coarse:])))
         return sums.reshaped(coarse * fine, self.count).at(slice(count))

@@ -56,9 +56,7 @@ def features(pattern: tuple[str, ...]) -> list[str]:
 def run(environment: dict[str, str], names: list[str]) -> list[str]:
     """The digest of the service's bytes, that of the control, and the features of these names still on."""
     command = [sys.executable, "-c", PROGRAM, *names]
-    finished = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=True, timeout=120
-    )
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
     return finished.stdout.split()
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 
@@ -58,6 +58,7 @@ def test_64_frequencies_take_about_a_millisecond() -> None:
     assert min(elapsed) < 0.01  # ten times what it takes, so as to fail for a change of kind only
 
 
+@settings(deadline=None)
 @given(a=st.floats(0.01, 100), b=st.floats(0.01, 100), c=st.fractions(Fraction(1, 50), 50))
 def test_arithmetic_is_that_of_the_real_numbers(a: float, b: float, c: Fraction) -> None:
     left, right, fraction = Reals.of([a]), Reals.of([b]), mpf(c.numerator) / c.denominator
@@ -88,6 +89,7 @@ def test_a_part_of_a_row_is_a_row() -> None:
     assert Reals.of([1, 2, 3])[1:].rounded().tolist() == [2, 3]
 
 
+@settings(deadline=None)
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
 def test_a_float_is_the_number_it_stands_for(value: float) -> None:
     assert Reals.of([value]).rounded().tolist() == [value]

@@ -5,7 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 
@@ -32,17 +32,20 @@ def bits(array: Any) -> list[int]:
 
 
 @EVERY_DTYPE
+@settings(deadline=None)
 @given(value=within_range)
 def test_a_float64_is_rounded_once(dtype: str, value: float) -> None:
     assert float(nearest(np.array([value]), DTYPES[dtype])[0]) == rounded_once(mpf(value), dtype)
 
 
 @EVERY_DTYPE
+@settings(deadline=None)
 @given(value=st.floats(-1e-4, 1e-4))
 def test_small_and_subnormal_values_are_rounded_once(dtype: str, value: float) -> None:
     assert float(nearest(np.array([value]), DTYPES[dtype])[0]) == rounded_once(mpf(value), dtype)
 
 
+@settings(deadline=None)
 @given(exponent=st.integers(-140, -120), steps=st.integers(1, 2**12), sign=st.sampled_from([-1.0, 1.0]))
 def test_bfloat16_underflows_gradually(exponent: int, steps: int, sign: float) -> None:
     value = sign * steps * 2.0 ** (exponent - 8)
@@ -98,9 +101,8 @@ def test_any_shape_is_kept() -> None:
 
 
 @EVERY_DTYPE
-@given(
-    value=st.floats(0.001, 60000.0), tail=st.sampled_from([-(2.0**-54), -(2.0**-80), 0.0, 2.0**-90, 2.0**-54])
-)
+@settings(deadline=None)
+@given(value=st.floats(0.001, 60000.0), tail=st.sampled_from([-(2.0**-54), -(2.0**-80), 0.0, 2.0**-90, 2.0**-54]))
 def test_a_sum_is_rounded_once(dtype: str, value: float, tail: float) -> None:
     # half-way points of the dtype, nudged by far less than a float64 can see
     halfway = value
@@ -125,9 +127,7 @@ def test_zeros_of_unlike_sign_are_different() -> None:
 
 
 def test_every_bfloat16_and_half_way_point_rounds_from_float32_as_ml_dtypes_rounds() -> None:
-    patterns = (
-        np.arange(0, 2**32, 2**15, dtype=np.uint64) + np.array([[0], [1], [2**15 - 1]], np.uint64)
-    ) % 2**32
+    patterns = (np.arange(0, 2**32, 2**15, dtype=np.uint64) + np.array([[0], [1], [2**15 - 1]], np.uint64)) % 2**32
     singles = patterns.astype(np.uint32).view(np.float32).reshape(-1)
     singles = singles[np.isfinite(singles)]
     assert bits(singles_to_bfloat16(singles)) == bits(singles.astype(ml_dtypes.bfloat16))
@@ -136,9 +136,7 @@ def test_every_bfloat16_and_half_way_point_rounds_from_float32_as_ml_dtypes_roun
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_float32_on_a_half_way_point_is_open(dtype: str) -> None:
     patterns = (
-        np.arange(2**10, 2**14, dtype=np.uint16)
-        if dtype == "float16"
-        else np.arange(100, 16000, dtype=np.uint16)
+        np.arange(2**10, 2**14, dtype=np.uint16) if dtype == "float16" else np.arange(100, 16000, dtype=np.uint16)
     )
     low, up = (
         patterns.view(DTYPES[dtype]).astype(np.float64),

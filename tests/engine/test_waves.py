@@ -60,9 +60,7 @@ def test_position_0_is_exact(dtype: str) -> None:
 
 
 @EVERY_DTYPE
-@pytest.mark.parametrize(
-    "positions", [range(-3, 5), range(-3, 997), np.arange(-3.0, 997), np.array([2.0**53 - 3])]
-)
+@pytest.mark.parametrize("positions", [range(-3, 5), range(-3, 997), np.arange(-3.0, 997), np.array([2.0**53 - 3])])
 def test_whole_turns_meet_their_zeros(dtype: str, positions: range | NDArray[np.float64]) -> None:
     waves = Waves(Reals.of([2, 0.5, 1]) * pi())
     sin, cos = (np.empty((len(positions), 3), DTYPES[dtype]) for _ in range(2))
@@ -263,6 +261,4 @@ def test_values_are_rounded_once(dtype: str) -> None:
     with localcontext(MANY_DIGITS):
         just_above = Reals.of([1 + Fraction(1, 2**8) + Fraction(1, 2**70), Fraction(2, 3)])
     expected = [mpf(1) + mpf(2) ** -8 + mpf(2) ** -70, mpf(2) / 3]
-    assert values(just_above, DTYPES[dtype]).astype(np.float64).tolist() == [
-        rounded_once(x, dtype) for x in expected
-    ]
+    assert values(just_above, DTYPES[dtype]).astype(np.float64).tolist() == [rounded_once(x, dtype) for x in expected]

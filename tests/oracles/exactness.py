@@ -140,10 +140,8 @@ def hostile_samples(dtype: str, count: int, seed: int) -> Iterator[Sample]:
         value = angles.at(np.array(table.positions, np.float64)[:, None], slice(None))[0]
         bits = FORMATS[dtype][0]
         ulp = np.ldexp(1.0, np.frexp(value.high)[1] - bits)  # where the format is normal
-        if dtype == "float64":
-            off = np.abs(value.low) / ulp - 0.5
-        else:
-            off = (value.high / ulp) % 1.0 - 0.5 + value.low / ulp
+        past_half = (value.high / ulp) % 1.0 + value.low / ulp  # of the way from one neighbour to the next
+        off = (np.abs(value.low) / ulp if dtype == "float64" else past_half) - 0.5
         nearest = np.argsort(np.abs(off), axis=None)[: count // 8]
         rows, channels = np.unravel_index(nearest, off.shape)
         yield from table.samples(rows, channels)
