@@ -79,7 +79,8 @@ class Watched:
         if "is-open" not in (block.get_attribute("class") or ""):
             block.locator(".opblock-summary-control").click()
         block.locator("button.execute").click()
-        return block.locator(".live-responses-table .response .response-col_status").first.inner_text().strip()
+        status: str = block.locator(".live-responses-table .response .response-col_status").first.inner_text()
+        return status.strip()
 
     def went_outside(self) -> list[str]:
         outside = [url for url in self.requests if not url.startswith((f"{self.base}/", "data:", "blob:"))]
