@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,18 @@ def test_a_scheme_tells_formula_conventions_and_reference(scheme: AnyScheme, met
     assert all(usage.who in operation["description"] for usage in scheme.used_by)
     assert operation["summary"].startswith(scheme.title)
     assert ("requestBody" in operation) == (method == "post")
+
+
+def test_a_scheme_that_nobody_uses_and_whose_first_example_has_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    sinusoidal = by_key("encodings", "sinusoidal")
+    listed = next(each for each in sinusoidal.examples if "positions" in each.query)
+    scheme = replace(sinusoidal, used_by=(), examples=(listed, *sinusoidal.examples))
+    for module in ("openapi", "openapi_schemas"):
+        monkeypatch.setattr(f"service.api.{module}.SCHEMES", (scheme,))
+    told = document()
+    assert list(told["components"]["parameters"])[0] == "encodings.sinusoidal.length"
+    assert told["components"]["parameters"]["encodings.sinusoidal.positions"]["example"] == [0, 0.5, -3]
+    assert "**Conventions**" not in told["paths"]["/v1/encodings/sinusoidal"]["get"]["description"]
 
 
 # Parameters
