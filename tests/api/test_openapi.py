@@ -153,7 +153,7 @@ def test_a_scheme_that_nobody_uses_and_whose_first_example_has_a_list(monkeypatc
     for module in ("openapi", "openapi_schemas"):
         monkeypatch.setattr(f"service.api.{module}.SCHEMES", (scheme,))
     told = document()
-    assert list(told["components"]["parameters"])[0] == "encodings.sinusoidal.length"
+    assert next(iter(told["components"]["parameters"])) == "encodings.sinusoidal.length"
     assert told["components"]["parameters"]["encodings.sinusoidal.positions"]["example"] == [0, 0.5, -3]
     assert "**Conventions**" not in told["paths"]["/v1/encodings/sinusoidal"]["get"]["description"]
 
