@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from zipfile import ZipFile
 
 import pytest
@@ -19,7 +20,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], bytes
     """Asks the `posenc` command of a wheel that was built and installed outside the source tree."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    _run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], folder)
+    # A build leaves files beside its sources, and takes up old ones: it gets a copy.
+    source = copytree(ROOT, folder / "source", ignore=ignore_patterns(".*", "build", "tests", "*.egg-info"))
+    _run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(source)], folder)
     (wheel,) = folder.glob("posenc-*.whl")
     assert not [name for name in ZipFile(wheel).namelist() if name.startswith(("tests/", "openapi/"))]
     site = folder / "site"
