@@ -3,10 +3,10 @@
 from setuptools import find_packages, setup
 
 setup(
-    packages=[*find_packages(include=["service*"]), "service.openapi"],
+    packages=[*find_packages(include=["service*"]), "service.web", "service.openapi"],
     package_dir={"service.openapi": "openapi"},
     package_data={
-        "service": ["web/*", "web/swagger-ui/*"],
+        "service.web": ["*", "swagger-ui/*"],
         "service.openapi": ["openapi.json"],
     },
 )

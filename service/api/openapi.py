@@ -22,7 +22,6 @@ from service.api.openapi_schemas import (
     pascal,
     ref,
     schemas,
-    tensor_names,
 )
 from service.api.parameters import parameters_schema
 from service.api.query import REPLY_PARAMETERS
@@ -213,9 +212,9 @@ def _parameter_components() -> Iterator[tuple[str, Schema]]:
         for name, schema in whole["properties"].items():
             yield _own(scheme, name), _parameter(scheme, name, schema, name in whole["required"])
         if has_several(scheme):
-            yield _own(scheme, "tensor"), _query("tensor", {"type": "string", "enum": tensor_names(scheme)})
+            yield _own(scheme, "tensor"), _query("tensor", ref(pascal(scheme.family, scheme.name, "tensor")))
         yield _own(scheme, "revision"), _query("revision", {"type": "integer", "const": scheme.revision})
-    yield "nonfinite", _query("nonfinite", {"type": "string", "enum": ["refuse", "string"], "default": "refuse"})
+    yield "nonfinite", _query("nonfinite", ref("Nonfinite") | {"default": "refuse"})
     yield "extension", _extension()
     yield "If-None-Match", _header("If-None-Match", "ETags that the caller holds: 304 if the answer is one of them.")
     yield "Range", _header("Range", "One range of bytes, such as `bytes=0-1023`. Only its rows are computed.")
@@ -236,7 +235,7 @@ def _extension() -> Schema:
         "in": "path",
         "description": "The format of the file.",
         "required": True,
-        "schema": {"type": "string", "enum": list(EXTENSIONS)},
+        "schema": ref("Extension"),
         "example": "safetensors",
     }
 

@@ -1,10 +1,12 @@
 """The component schemas of the OpenAPI document: answers and bodies of each scheme, tensors, catalogue, problems."""
 
 from itertools import chain
-from typing import Any
+from typing import Any, get_args
 
 from service.api.catalogue import example_arrays
 from service.api.parameters import answered_schema, parameters_schema
+from service.api.query import Nonfinite
+from service.api.schemes import EXTENSIONS
 from service.engine import SCHEMES
 from service.engine.errors import Refusal
 from service.engine.positions import POSITIONS_INPUT, Positioned
@@ -44,6 +46,8 @@ def of_scheme(scheme: AnyScheme) -> Schema:
     found[f"{name}Parameters"] = _answered(scheme, name)
     found[f"{name}Tensors"] = _tensors(scheme)
     found[f"{name}Answer"] = _answer(scheme, name)
+    if has_several(scheme):
+        found[f"{name}Tensor"] = {"type": "string", "enum": tensor_names(scheme)}
     if scheme.inputs:
         found[f"{name}Body"] = _body(scheme)
     return found
@@ -226,6 +230,8 @@ SHARED: Schema = {
     },
     "CatalogueEntry": {"type": "object", "properties": _ENTRY_PROPERTIES, "required": list(_ENTRY_PROPERTIES)},
     "Example": _EXAMPLE,
+    "Extension": {"type": "string", "enum": list(EXTENSIONS)},
     "Input": _INPUT,
+    "Nonfinite": {"type": "string", "enum": list(get_args(Nonfinite))},
     "Usage": _USAGE,
 }

@@ -1,0 +1,159 @@
+"""The pages for people: complete, guarded, and without an address outside."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from urllib.parse import urljoin
+
+import pytest
+from fastapi import FastAPI
+from httpx import Response
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from service.api import docs
+from service.api.problems import PROBLEMS
+from tests.clients import Client, in_process, settings
+
+PAGES = ["/", "/docs", "/problems", "/problems/not-found"]
+ASSETS = ["/web/page.css", "/web/docs.js", "/web/swagger-ui.css", "/web/swagger-ui-bundle.js"]
+
+
+@pytest.fixture(scope="module")
+def without_docs() -> Iterator[Client]:
+    with in_process(settings(docs="off")) as client:
+        yield client
+
+
+def links(page: Response) -> list[str]:
+    """Every address in a page, as it is written."""
+    return [unescape(link) for link in re.findall(r'(?:href|src)="([^"]*)"', page.text)]
+
+
+@pytest.mark.parametrize("path", PAGES + ASSETS)
+def test_a_page_is_guarded_and_cacheable(path: str, direct: Client) -> None:
+    answer = direct.get(path)
+    assert answer.status_code == 200
+    policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    again = direct.get(path, headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["content-security-policy"] == answer.headers["content-security-policy"]
+    head = direct.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == answer.headers["content-length"]
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [
+        ("/", "text/html; charset=utf-8"),
+        ("/docs", "text/html; charset=utf-8"),
+        ("/problems", "text/html; charset=utf-8"),
+        ("/web/page.css", "text/css; charset=utf-8"),
+        ("/web/docs.js", "text/javascript; charset=utf-8"),
+        ("/web/swagger-ui-bundle.js", "text/javascript; charset=utf-8"),
+    ],
+)
+def test_a_page_has_its_media_type(path: str, media_type: str, direct: Client) -> None:
+    assert direct.get(path).headers["content-type"] == media_type
+
+
+@pytest.mark.parametrize("prefix", ["", "/prefix"])
+@pytest.mark.parametrize("path", PAGES)
+def test_every_link_is_relative_and_leads_somewhere(path: str, prefix: str, direct: Client) -> None:
+    client = under(prefix, direct)
+    page = client.get(prefix + path)
+    found = [link for link in links(page) if link != "data:,"]
+    assert found
+    for link in found:
+        assert not re.match(r"/|[a-z]+:", link), link
+        assert client.get(urljoin(prefix + path, link)).status_code == 200, link
+
+
+def under(prefix: str, client: Client) -> Client:
+    """The same app below a path prefix, as a proxy would show it."""
+    if not prefix:
+        return client
+    from httpx import ASGITransport, AsyncClient  # noqa: PLC0415
+
+    mounted = Starlette(routes=[Mount(prefix, client.app)])
+    http = AsyncClient(transport=ASGITransport(mounted), base_url="http://testserver")
+    return Client(client.app, http, client.loop)
+
+
+def test_pages_need_no_script_or_style_of_their_own(direct: Client) -> None:
+    for path in PAGES:
+        text = direct.get(path).text
+        assert not re.search(r"<style|\sstyle=|<script(?![^>]*\ssrc=)|\son[a-z]+=", text), path
+
+
+def test_the_landing_page_shows_addresses_that_can_be_copied(direct: Client) -> None:
+    page = direct.get("/")
+    copied = [unescape(address) for address in re.findall(r"<pre><a [^>]*>([^<]+)</a></pre>", page.text)]
+    assert len(copied) == 3
+    for address in copied:
+        assert address.removeprefix("/") in links(page)
+        assert direct.get(address).status_code == 200
+    assert {"docs", "v1/schemes", "openapi.json", "problems"} <= set(links(page))
+
+
+def test_docs_can_be_off(without_docs: Client) -> None:
+    for path in ("/docs", "/openapi.json", "/web/docs.js", "/web/swagger-ui-bundle.js"):
+        assert without_docs.get(path).status_code == 404, path
+    page = without_docs.get("/")
+    assert page.status_code == 200
+    assert not {"docs", "openapi.json"} & set(links(page))
+    assert "v1/schemes" in links(page)
+    assert without_docs.get("/problems/overloaded").status_code == 200
+
+
+def test_every_problem_type_is_explained(direct: Client) -> None:
+    listed = direct.get("/problems")
+    for slug, kind in PROBLEMS.items():
+        assert f"problems/{slug}" in links(listed)
+        page = unescape(direct.get(f"/problems/{slug}").text)
+        for text in (kind.title, str(kind.status), kind.meaning):
+            assert text in page
+            assert text in unescape(listed.text)
+
+
+def test_the_type_of_a_refusal_leads_to_its_page(client: Client) -> None:
+    refused = client.get("/v1/encodings/rope?dim=7&length=3").json()
+    page = client.get(refused["type"])
+    assert page.status_code == 200
+    assert refused["title"] in unescape(page.text)
+
+
+def test_an_unknown_problem_type_is_refused_with_the_nearest(direct: Client) -> None:
+    refused = direct.get("/problems/not-fuond")
+    assert refused.status_code == 404
+    (fault,) = refused.json()["errors"]
+    assert fault["did_you_mean"] == "not-found"
+    assert "did_you_mean" not in direct.get("/problems/zzzzzz").json()["errors"][0]
+
+
+def test_a_file_is_read_once(direct: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = direct.get("/web/page.css").content
+    monkeypatch.setattr(docs, "WEB", None)
+    assert direct.get("/web/page.css").content == first
+
+
+def test_swagger_ui_is_that_of_the_readme_and_has_its_licence() -> None:
+    folder = docs.WEB / "swagger-ui"
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    version = re.search(r"`swagger-ui-dist` ([0-9]+[.][0-9]+[.][0-9]+)", readme)
+    assert version is not None
+    # The bundle names its own version; a copy of another one would not hold this one's.
+    assert f'"{version[1]}"' in (folder / "swagger-ui-bundle.js").read_text(encoding="utf-8")
+    assert "Apache License" in (folder / "LICENSE").read_text(encoding="utf-8")
+    assert "SmartBear" in (folder / "NOTICE").read_text(encoding="utf-8")
+
+
+def test_installing_pages_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docs, "WEB", None)
+    monkeypatch.setattr(docs, "PACKAGE", None)
+    docs.install(FastAPI(openapi_url=None), "on")
