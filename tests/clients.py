@@ -35,7 +35,8 @@ def settings(**changes: Any) -> Settings:
 class Client:
     """Blocking requests to one app; every keyword of `httpx.AsyncClient.request` is taken."""
 
-    def __init__(self, app: FastAPI, http: httpx.AsyncClient, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, transport: str, app: FastAPI, http: httpx.AsyncClient, loop: asyncio.AbstractEventLoop) -> None:
+        self.transport = transport
         self.app = app
         self.http = http
         self.loop = loop
@@ -89,7 +90,7 @@ def in_process(given: Settings) -> Iterator[Client]:
                 yield http
 
         with _entered(loop, opened) as http:
-            yield Client(app, http, loop)
+            yield Client("in-process", app, http, loop)
 
 
 @contextmanager
@@ -111,7 +112,7 @@ def on_port(given: Settings) -> Iterator[Client]:
                     yield http
 
             with _entered(loop, opened) as http:
-                yield Client(app, http, loop)
+                yield Client("server", app, http, loop)
     finally:
         server.should_exit = True
         thread.join(WAIT_SECONDS)

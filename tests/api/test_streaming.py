@@ -1,0 +1,192 @@
+"""Answers above `stream_bytes` go out in blocks of rows: the same bytes, in constant memory, while someone reads."""
+
+import asyncio
+import gc
+import os
+import zipfile
+from collections.abc import MutableMapping
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from service.formats import FORMATS
+from tests.api.gates import watched
+from tests.clients import TRANSPORTS, Client, in_process, settings
+from tests.live import wait_until
+
+TABLE = "length=3000&dim=64"
+LARGE = "/v1/encodings/sinusoidal.npy?length=2000000&dim=256"
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.parametrize("transport", list(TRANSPORTS))
+@pytest.mark.parametrize("extension", list(FORMATS))
+def test_blocks_make_the_same_answer(transport: str, extension: str) -> None:
+    ending = "" if extension == "json" else f".{extension}"
+    target = f"/v1/encodings/sinusoidal{ending}?{TABLE}"
+    with TRANSPORTS[transport](settings(stream_bytes=2**40)) as client:
+        whole = client.get(target)
+    with TRANSPORTS[transport](settings(stream_bytes=1000)) as client:
+        streamed = client.get(target)
+        assert client.resources.replies.held_bytes == 0
+        # The share is given back after the last byte, which the client may have read by then.
+        wait_until(lambda: client.resources.budget.in_use == 0)
+        head = client.head(target)
+    assert whole.status_code == streamed.status_code == 200
+    assert streamed.content == whole.content
+    assert streamed.headers["etag"] == whole.headers["etag"] == head.headers["etag"]
+    unlike = {"server-timing", "x-request-id", "date", "transfer-encoding"}
+    unlike |= {"content-length"} if extension in ("json", "csv") else set()
+    shown = [
+        {key: value for key, value in reply.headers.items() if key not in unlike} for reply in (whole, streamed, head)
+    ]
+    assert shown[0] == shown[1] == shown[2]
+
+
+@pytest.mark.parametrize("extension", ["npy", "npz", "safetensors", "json"])
+def test_the_answer_to_a_post_streams_too(extension: str) -> None:
+    ending = "" if extension == "json" else f".{extension}"
+    body = {"tensors": {"q": [[0.5, 1, 2, 3]] * 3000}}
+    with in_process(settings(stream_bytes=2**40)) as client:
+        whole = client.post(f"/v1/apply/rope{ending}", json=body)
+    with in_process(settings(stream_bytes=1000)) as client:
+        streamed = client.post(f"/v1/apply/rope{ending}", json=body)
+        assert client.resources.budget.in_use == 0
+    assert streamed.content == whole.content
+    assert streamed.headers["cache-control"] == "no-store"
+
+
+def test_a_table_that_is_not_finite_is_refused_before_its_first_byte() -> None:
+    body = {"tensors": {"q": [[0, 0, 3e38, 0]] * 100}}
+    with in_process(settings(stream_bytes=1000)) as client:
+        assert client.post("/v1/apply/rope?rotary_dim=2&dtype=float16", json=body).status_code == 406
+        assert client.resources.budget.in_use == 0
+
+
+def test_a_large_file_streams_in_constant_memory(client: Client) -> None:
+    """256 MB of zip: no copy of it anywhere."""
+    target = "/v1/encodings/sinusoidal.npz?length=262144&dim=256"
+
+    async def receive() -> tuple[int, int, bytes]:
+        grown, size, begin = 0, 0, b""
+        async with client.http.stream("GET", target) as reply:
+            assert reply.headers["content-length"]
+            before = resident()
+            async for chunk in reply.aiter_raw():
+                begin = begin or chunk[:4]
+                size += len(chunk)
+                grown = max(grown, resident() - before)
+        return size, grown, begin
+
+    if client.transport == "in-process":
+        pytest.skip("this transport joins what it receives")
+    size, grown, begin = client.run(receive())
+    assert size > 262144 * 256 * 4
+    assert begin == b"PK\3\4"
+    assert grown < 64 * 2**20
+    wait_until(lambda: client.resources.budget.in_use == 0)
+
+
+def test_a_reader_who_leaves_stops_the_work() -> None:
+    with TRANSPORTS["server"](settings()) as client, watched("encodings", "sinusoidal") as gate:
+
+        async def leave() -> None:
+            async with client.http.stream("GET", LARGE) as reply:
+                async for _ in reply.aiter_raw():
+                    break
+
+        client.run(leave())
+        wait_until(lambda: client.resources.budget.in_use == 0)
+        seen = gate.blocks
+        assert seen < 200  # of 2,000
+        client.run(asyncio.sleep(0.3))
+        assert gate.blocks == seen
+
+
+def test_a_reader_who_pauses_holds_the_work_up() -> None:
+    with TRANSPORTS["server"](settings()) as client, watched("encodings", "sinusoidal") as gate:
+
+        async def pause() -> tuple[int, int]:
+            async with client.http.stream("GET", LARGE) as reply:
+                async for _ in reply.aiter_raw():
+                    break
+                await asyncio.sleep(1)
+                early = gate.blocks
+                await asyncio.sleep(0.5)
+                return early, gate.blocks
+
+        early, late = client.run(pause())
+        assert early == late < 200
+        wait_until(lambda: client.resources.budget.in_use == 0)
+
+
+@pytest.mark.parametrize("when", ["at once", "after the start", "between blocks"])
+def test_a_disconnect_is_noticed_in_process(direct: Client, when: str) -> None:
+    """The share is given back and no message follows, whenever the client goes."""
+    sent: list[MutableMapping[str, Any]] = []
+    gone = asyncio.Event()
+
+    received = [{"type": "http.request", "body": b"", "more_body": False}]
+    if when == "at once":
+        gone.set()
+
+    async def receive() -> dict[str, Any]:
+        if received:
+            return received.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+        if len(sent) == (1 if when == "after the start" else 3):
+            gone.set()
+            await asyncio.sleep(0.05)
+
+    path, query = LARGE.split("?")
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(),
+    "query_string": query.encode(),
+             "headers": [], "root_path": "", "scheme": "http", "http_version": "1.1", "client": None, "server": ("a",
+             80),
+             "asgi": {"version": "3.0"}}  # fmt: skip
+    direct.run(direct.app(scope, receive, send))
+    assert direct.resources.budget.in_use == 0
+    assert len(sent) <= 6
+    assert sent[0]["status"] == 200
+    assert all(message.get("more_body") for message in sent[1:])
+
+
+def test_memory_does_not_grow_with_the_number_of_answers(client: Client) -> None:
+    """S22, shortened: mixed formats, large and small, all different."""
+    endings = [".npy", ".npz", ".safetensors", "", ".csv"]
+
+    def ask(numbers: range) -> int:
+        for number in numbers:
+            reply = client.get(f"/v1/encodings/sinusoidal{endings[number % 5]}?length=1500&dim=512&base=8{number}")
+            assert reply.status_code == 200
+        gc.collect()
+        return resident()
+
+    resources = client.resources
+    limits = resources.tables.limit_bytes, resources.replies.limit_bytes
+    resources.tables.limit_bytes = resources.replies.limit_bytes = 16 * 2**20
+    try:
+        ask(range(25))
+        early = ask(range(25, 40))
+        late = ask(range(40, 70))
+    finally:
+        resources.tables.limit_bytes, resources.replies.limit_bytes = limits
+    assert resources.replies.held_bytes <= 16 * 2**20
+    assert late - early < 25 * 2**20
+
+
+def test_a_streamed_zip_is_whole(client: Client) -> None:
+    reply = client.get("/v1/encodings/rope.npz?length=20000&dim=64")
+    with zipfile.ZipFile(BytesIO(reply.content)) as archive:
+        assert archive.testzip() is None
+        assert archive.namelist() == ["cos.npy", "sin.npy", "parameters.json"]
