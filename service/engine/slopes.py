@@ -22,7 +22,7 @@ BiasForm = Annotated[
         "`symmetric` -m |i - j|; `key-only` m j, one row a head, equal to relative under softmax."
     ),
 ]
-AlibiBiasMax = Annotated[Real, Field(gt=0, le=1024, description="B in the slopes 2^(-B j / heads): 8 as published.")]
+AlibiBiasMax = Annotated[Real, Field(gt=0, le=512, description="B in the slopes 2^(-B j / heads): 8 as published.")]
 QueryOffset = Annotated[
     Integer,
     Field(

@@ -95,8 +95,12 @@ def answer_dtype(dtype: str | None, array: Array) -> str:
 
 
 def block(array: Array, start: int, stop: int, dtype: str) -> Array:
-    """Rows `start` to `stop` of an array (…, channels) in a number format, every value rounded at most once."""
-    part = array.reshape(-1, array.shape[-1])[start:stop]
+    """Rows `start` to `stop` of an array (…, channels) in a number format, C-ordered, rounded at most once.
+
+    >>> block(np.array([[1.0, 2.0], [3.0, 4.0]]), 1, 2, "float16")
+    array([[3., 4.]], dtype=float16)
+    """
+    part = np.ascontiguousarray(array.reshape(-1, array.shape[-1])[start:stop])
     wanted = DTYPES[dtype]
     return part if part.dtype == wanted else nearest(part.astype(np.float64), wanted)
 

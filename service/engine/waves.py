@@ -234,8 +234,8 @@ def _runs(length: int, size: int) -> Iterator[slice]:
 def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
     """out[i, k] = multipliers[i] * factors[k], rounded once to the dtype of `out`.
 
-    In double-double the product is good to 2^-100; the undecided are multiplied again with 80 digits, where
-    ties (of slopes that are powers of two, say) are seen to be ties.
+    In double-double the product is good to 2^-100, and exact where the factor is a float64 (slopes that are powers
+    of two make ties by the thousand); the undecided are multiplied again with 80 digits, and ties seen to be ties.
 
     >>> out = np.empty((2, 2), np.float32)
     >>> products(np.array([1.0, 3.0]), Reals.of([0.5, 0.1]), out)
@@ -243,13 +243,14 @@ def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
     [[0.5, 0.10000000149011612], [1.5, 0.30000001192092896]]
     """
     factor = Pair(*factors.pairs())
+    relative_error = np.where(factor.low == 0, 0.0, 2.0**-100)
     for run in _runs(len(multipliers), max(1, BLOCK_VALUES // max(1, len(factors)))):
         multiplier, part = multipliers[run, None], out[run]
         with np.errstate(over="ignore", invalid="ignore"):
             value = multiply(Pair(multiplier, np.zeros_like(multiplier)), factor)
         size = np.abs(value.high)
         value = Pair(value.high + 0.0, value.low)  # a product that is 0 is +0.0
-        part[...], undecided = decide(*value, 2.0**-100 * size, out.dtype)
+        part[...], undecided = decide(*value, relative_error * size, out.dtype)
         for i, k in np.argwhere(undecided | _out_of_range(size, multiplier, factor.high)).tolist():
             with localcontext(MANY_DIGITS):
                 exact = pair(real(float(multiplier[i, 0])) * factors.numbers[k])

@@ -1,0 +1,86 @@
+"""Any block of rows, alone, in any order, on any thread, from a cold or a warm cache, is that block of the whole."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.engine import by_key
+from service.engine.scheme import whole
+from service.engine.tables import Call, TableCache
+from tests.engine.answers import Array
+
+RANDOM = np.random.default_rng(17)
+REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
+    "sinusoidal": ("encodings/sinusoidal", {"length": 300, "offset": -150, "dim": 34}, {}),
+    "sinusoidal odd": (
+        "encodings/sinusoidal",
+        {"length": 90, "offset": 2**40, "dim": 7, "layout": "cos-sin", "dtype": "bfloat16", "padding_idx": 2**40 + 9},
+        {},
+    ),
+    "sinusoidal angles": ("encodings/sinusoidal", {"length": 90, "dim": 6, "output": "angles", "dtype": "float64"}, {}),
+    "sinusoidal listed": ("encodings/sinusoidal", {"dim": 6}, {"positions": RANDOM.standard_normal((9, 10)) * 1e5}),
+    "rope": ("encodings/rope", {"length": 300, "offset": 1000, "dim": 12, "base": 500000.0, "dtype": "float16"}, {}),
+    "rope pairs": ("encodings/rope", {"length": 90, "dim": 12, "pairing": "interleaved", "dtype": "float64"}, {}),
+    "rope float32": ("encodings/rope", {"length": 90, "offset": -7, "dim": 12, "arithmetic": "float32"}, {}),
+    "rope ggml": ("encodings/rope", {"length": 90, "dim": 12, "arithmetic": "ggml", "columns": "half"}, {}),
+    "alibi": ("biases/alibi", {"heads": 6, "queries": 15, "keys": 11}, {}),
+    "alibi key-only": ("biases/alibi", {"heads": 90, "length": 11, "form": "key-only", "dtype": "float16"}, {}),
+    "slopes": ("biases/alibi-slopes", {"heads": 71}, {}),
+    "apply sinusoidal": ("apply/sinusoidal", {"offset": 5}, {"x": RANDOM.standard_normal((6, 15, 10))}),
+    "apply rope": (
+        "apply/rope",
+        {"axes": "length-heads", "pairing": "interleaved", "rotary_dim": 6},
+        {"q": RANDOM.standard_normal((15, 6, 10)).astype(np.float32), "k": RANDOM.standard_normal((15, 2, 10))},
+    ),
+    "apply alibi": ("apply/alibi", {"form": "symmetric"}, {"x": RANDOM.standard_normal((2, 3, 15, 10))}),
+}
+WHOLE: dict[str, dict[str, Array]] = {}
+CACHES = {limit: TableCache(limit) for limit in (0, 20_000, 1 << 22)}
+
+
+def call_of(name: str, cache: TableCache) -> Call:
+    address, parameters, inputs = REQUESTS[name]
+    scheme = by_key(*address.split("/"))
+    params = scheme.params(**parameters)
+    return cache.call(scheme, params, inputs, scheme.tensors(params, inputs))
+
+
+def block_of(name: str, tensor: str, start: int, stop: int) -> bytes:
+    """That block of the whole, computed once without any cache."""
+    if name not in WHOLE:
+        address, parameters, inputs = REQUESTS[name]
+        scheme = by_key(*address.split("/"))
+        WHOLE[name] = whole(scheme, scheme.params(**parameters), inputs)
+    table = WHOLE[name][tensor]
+    return table.reshape(-1, table.shape[-1])[start:stop].tobytes()
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_in_any_order_from_any_cache(name: str, data: st.DataObject) -> None:
+    cache = data.draw(st.sampled_from([*CACHES.values(), TableCache(1 << 20)]))
+    call = call_of(name, cache)
+    for _ in range(3):
+        tensor = data.draw(st.sampled_from(list(call.tensors)))
+        start = data.draw(st.integers(0, call.tensors[tensor].rows - 1))
+        stop = data.draw(st.integers(start + 1, call.tensors[tensor].rows))
+        assert cache.rows(call, tensor, start, stop).tobytes() == block_of(name, tensor, start, stop)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("limit", [0, 20_000, 1 << 22])
+def test_on_threads(name: str, limit: int) -> None:
+    cache = TableCache(limit)
+    call = call_of(name, cache)
+    tensor = next(iter(call.tensors))
+    rows = call.tensors[tensor].rows
+    bounds = [(start, min(rows, start + 13)) for start in range(0, rows, 7)] * 2
+    RANDOM.shuffle(bounds)
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda bound: cache.rows(call, tensor, *bound).tobytes(), bounds))
+    assert got == [block_of(name, tensor, *bound) for bound in bounds]
