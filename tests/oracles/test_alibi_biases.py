@@ -124,10 +124,12 @@ async def test_softmax_does_not_see_the_difference_between_key_only_and_relative
     assert weights[0] == pytest.approx(weights[1], abs=1e-14)
 
 
-async def test_scores_get_the_bias_of_their_head_query_and_key(client: Client) -> None:
+@pytest.mark.parametrize(("form", "offset"), [("relative", None), ("symmetric", 2), ("key-only", None)])
+async def test_scores_get_the_bias_of_their_head_query_and_key(client: Client, form: str, offset: int | None) -> None:
     scores = np.random.default_rng(23).standard_normal((2, 3, 4, 5), dtype=np.float32)
-    added = await posted_npy(client, ADD, scores, form="symmetric", offset=2)
-    exact = oracle_alibi.bias(3, 4, 5, 2, form="symmetric")
+    placed = {} if offset is None else {"offset": offset}
+    added = await posted_npy(client, ADD, scores, form=form, **placed)
+    exact = oracle_alibi.bias(3, 4, 5, offset, form=form)
     bias = np.array([rounded_rows(head, "float32") for head in exact]).astype(np.float32)
     assert added.dtype == np.float32
     assert np.array_equal(added, scores + bias)
