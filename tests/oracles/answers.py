@@ -3,28 +3,18 @@
 import io
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-import httpx
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from tests.clients import Client
 from tests.oracles.exact import from_bfloat16_bits
 
 Array = NDArray[Any]
 Query = str | int | float | Sequence[int] | Sequence[float]
 Shown = dict[str, Any]
-
-
-class Client(Protocol):
-    """The part of `httpx.AsyncClient` that is used here."""
-
-    async def get(self, url: str, /, *, params: Mapping[str, str]) -> httpx.Response: ...
-
-    async def post(
-        self, url: str, /, *, params: Mapping[str, str], content: bytes, headers: Mapping[str, str]
-    ) -> httpx.Response: ...
 
 
 def query(parameters: Mapping[str, Query]) -> dict[str, str]:
@@ -39,44 +29,44 @@ def query(parameters: Mapping[str, Query]) -> dict[str, str]:
     }
 
 
-async def asked(client: Client, address: str, **parameters: Query) -> dict[str, Array]:
+def asked(client: Client, address: str, **parameters: Query) -> dict[str, Array]:
     """Every tensor of a GET, through safetensors: exact bits in every dtype (bfloat16 widened to float32)."""
-    answer = await client.get(f"{address}.safetensors", params=query(parameters))
+    answer = client.get(f"{address}.safetensors", params=query(parameters))
     assert answer.status_code == 200, answer.text
     return read_safetensors(answer.content)
 
 
-async def asked_in_json(client: Client, address: str, **parameters: Query) -> Shown:
+def asked_in_json(client: Client, address: str, **parameters: Query) -> Shown:
     """The JSON answer to a GET."""
-    answer = await client.get(address, params=query(parameters))
+    answer = client.get(address, params=query(parameters))
     assert answer.status_code == 200, answer.text
     shown: Shown = answer.json()
     return shown
 
 
-async def asked_for_npy(client: Client, address: str, **parameters: Query) -> Array:
+def asked_for_npy(client: Client, address: str, **parameters: Query) -> Array:
     """The one array of a GET for .npy."""
-    answer = await client.get(f"{address}.npy", params=query(parameters))
+    answer = client.get(f"{address}.npy", params=query(parameters))
     assert answer.status_code == 200, answer.text
     return read_npy(answer.content)
 
 
-async def posted(client: Client, address: str, arrays: Mapping[str, Array], **parameters: Query) -> dict[str, Array]:
+def posted(client: Client, address: str, arrays: Mapping[str, Array], **parameters: Query) -> dict[str, Array]:
     """Every tensor of a POST, safetensors there and back."""
     body = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    return read_safetensors(await _sent(client, f"{address}.safetensors", body, parameters))
+    return read_safetensors(_sent(client, f"{address}.safetensors", body, parameters))
 
 
-async def posted_npy(client: Client, address: str, array: Array, **parameters: Query) -> Array:
+def posted_npy(client: Client, address: str, array: Array, **parameters: Query) -> Array:
     """The one array of a POST, npy there and back."""
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
-    return read_npy(await _sent(client, f"{address}.npy", file.getvalue(), parameters))
+    return read_npy(_sent(client, f"{address}.npy", file.getvalue(), parameters))
 
 
-async def posted_json(client: Client, address: str, body: Mapping[str, Any], **parameters: Query) -> dict[str, Array]:
+def posted_json(client: Client, address: str, body: Mapping[str, Any], **parameters: Query) -> dict[str, Array]:
     """Every tensor of a POST, JSON there and back."""
-    answer = await client.post(
+    answer = client.post(
         address,
         params=query(parameters),
         content=json.dumps(body).encode(),
@@ -86,8 +76,8 @@ async def posted_json(client: Client, address: str, body: Mapping[str, Any], **p
     return {name: from_json(shown) for name, shown in answer.json()["tensors"].items()}
 
 
-async def _sent(client: Client, address: str, body: bytes, parameters: Mapping[str, Query]) -> bytes:
-    answer = await client.post(
+def _sent(client: Client, address: str, body: bytes, parameters: Mapping[str, Query]) -> bytes:
+    answer = client.post(
         address,
         params=query(parameters),
         content=body,

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.clients import Client
 from tests.golden.frozen import Numbers
 from tests.golden.make_alibi import BIAS_HEADS, HEADS, KEYS, QUERIES
 from tests.oracles import oracle_alibi
-from tests.oracles.answers import Client, asked, asked_in_json, from_json, posted, posted_npy
+from tests.oracles.answers import asked, asked_in_json, from_json, posted, posted_npy
 from tests.oracles.exact import rounded, rounded_rows
-
-pytestmark = pytest.mark.anyio
 
 SLOPES = "/v1/biases/alibi-slopes"
 BIAS = "/v1/biases/alibi"
@@ -43,8 +42,8 @@ def test_the_library_agrees_with_the_papers_recursion(alibi: Numbers, library: s
 
 
 @pytest.mark.parametrize("heads", HEADS)
-async def test_the_service_agrees_with_the_libraries(client: Client, alibi: Numbers, heads: int) -> None:
-    ours = (await asked(client, SLOPES, heads=heads))["slopes"].astype(np.float64)
+def test_the_service_agrees_with_the_libraries(direct: Client, alibi: Numbers, heads: int) -> None:
+    ours = asked(direct, SLOPES, heads=heads)["slopes"].astype(np.float64)
     assert ours.shape == (heads,)
     for library in LIBRARIES:
         relative = ours / alibi[f"{library}.{heads}.slopes"] - 1
@@ -53,18 +52,18 @@ async def test_the_service_agrees_with_the_libraries(client: Client, alibi: Numb
 
 @pytest.mark.parametrize("heads", [*HEADS, 5, 33])
 @pytest.mark.parametrize("bias_max", [8, 5.5])
-async def test_slopes_are_the_papers_recursion_rounded_once(client: Client, heads: int, bias_max: float) -> None:
+def test_slopes_are_the_papers_recursion_rounded_once(direct: Client, heads: int, bias_max: float) -> None:
     exact = oracle_alibi.slopes(heads, bias_max)
     for dtype in ("float32", "float16", "bfloat16"):
-        ours = await asked(client, SLOPES, heads=heads, alibi_bias_max=bias_max, dtype=dtype)
+        ours = asked(direct, SLOPES, heads=heads, alibi_bias_max=bias_max, dtype=dtype)
         assert ours["slopes"].tolist() == [rounded(slope, dtype) for slope in exact]
 
 
-async def test_slopes_of_head_counts_that_are_no_powers_of_two(client: Client) -> None:
-    twelve = (await asked(client, SLOPES, heads=12))["slopes"]
+def test_slopes_of_head_counts_that_are_no_powers_of_two(direct: Client) -> None:
+    twelve = asked(direct, SLOPES, heads=12)["slopes"]
     assert twelve[:8].tolist() == [2.0**-power for power in range(1, 9)]
     assert twelve[8:] == pytest.approx([0.707106781, 0.353553391, 0.176776695, 0.088388348], abs=1e-8)
-    assert (await asked(client, SLOPES, heads=6))["slopes"].tolist() == [
+    assert asked(direct, SLOPES, heads=6)["slopes"].tolist() == [
         0.25,
         0.0625,
         0.015625,
@@ -72,17 +71,17 @@ async def test_slopes_of_head_counts_that_are_no_powers_of_two(client: Client) -
         0.5,
         0.125,
     ]
-    assert (await asked(client, SLOPES, heads=3))["slopes"].tolist() == [0.0625, 0.00390625, 0.25]
-    assert (await asked(client, SLOPES, heads=1))["slopes"].tolist() == [0.00390625]
-    forty = (await asked(client, SLOPES, heads=40))["slopes"]
+    assert asked(direct, SLOPES, heads=3)["slopes"].tolist() == [0.0625, 0.00390625, 0.25]
+    assert asked(direct, SLOPES, heads=1)["slopes"].tolist() == [0.00390625]
+    forty = asked(direct, SLOPES, heads=40)["slopes"]
     assert forty[[31, 32, 39]] == pytest.approx([0.00390625, 0.917004043, 0.272626933], abs=1e-8)
 
 
 @pytest.mark.parametrize("heads", BIAS_HEADS)
-async def test_each_form_is_a_librarys(client: Client, alibi: Numbers, heads: int) -> None:
-    last_query = (await asked(client, BIAS, heads=heads, queries=1, keys=KEYS))["bias"]
-    key_only = (await asked(client, BIAS, heads=heads, length=KEYS, form="key-only"))["bias"]
-    symmetric = (await asked(client, BIAS, heads=heads, queries=QUERIES, keys=KEYS, form="symmetric"))["bias"]
+def test_each_form_is_a_librarys(direct: Client, alibi: Numbers, heads: int) -> None:
+    last_query = asked(direct, BIAS, heads=heads, queries=1, keys=KEYS)["bias"]
+    key_only = asked(direct, BIAS, heads=heads, length=KEYS, form="key-only")["bias"]
+    symmetric = asked(direct, BIAS, heads=heads, queries=QUERIES, keys=KEYS, form="symmetric")["bias"]
     for library, ours in {"mpt": last_query, "bloom": key_only, "x_transformers": symmetric}.items():
         theirs = alibi[f"{library}.{heads}.bias"]
         assert ours.shape == theirs.shape
@@ -92,42 +91,44 @@ async def test_each_form_is_a_librarys(client: Client, alibi: Numbers, heads: in
 
 @pytest.mark.parametrize("form", ["relative", "symmetric", "key-only"])
 @pytest.mark.parametrize("offset", [None, 0, 9, -2])
-async def test_biases_are_the_papers_rounded_once(client: Client, form: str, offset: int | None) -> None:
+def test_biases_are_the_papers_rounded_once(direct: Client, form: str, offset: int | None) -> None:
     heads, queries, keys = 7, 3, 5
     exact = oracle_alibi.bias(heads, queries, keys, offset, form=form)
     placed = {} if offset is None else {"offset": offset}
     for dtype in ("float32", "bfloat16", "float16"):
-        ours = await asked(client, BIAS, heads=heads, queries=queries, keys=keys, form=form, dtype=dtype, **placed)
+        ours = asked(direct, BIAS, heads=heads, queries=queries, keys=keys, form=form, dtype=dtype, **placed)
         rows = 1 if form == "key-only" else queries
         assert ours["bias"].shape == (heads, rows, keys)
         for head in range(heads):
             assert np.array_equal(ours["bias"][head], rounded_rows(exact[head][:rows], dtype))
 
 
-async def test_one_decoding_step_sees_the_last_key_at_distance_zero(client: Client) -> None:
-    shown = await asked_in_json(client, BIAS, heads=2, queries=1, keys=4)
+def test_one_decoding_step_sees_the_last_key_at_distance_zero(direct: Client) -> None:
+    shown = asked_in_json(direct, BIAS, heads=2, queries=1, keys=4)
     assert shown["tensors"]["bias"]["axes"] == ["head", "query", "key"]
     assert from_json(shown["tensors"]["bias"])[0].tolist() == [[-0.1875, -0.125, -0.0625, 0]]
-    key_only = await asked(client, BIAS, heads=2, queries=1, keys=4, form="key-only")
+    key_only = asked(direct, BIAS, heads=2, queries=1, keys=4, form="key-only")
     assert key_only["bias"][0].tolist() == [[0, 0.0625, 0.125, 0.1875]]
-    symmetric = await asked(client, BIAS, heads=2, length=3, form="symmetric")
+    symmetric = asked(direct, BIAS, heads=2, length=3, form="symmetric")
     assert symmetric["bias"][0, 0].tolist() == [0, -0.0625, -0.125]
 
 
-async def test_softmax_does_not_see_the_difference_between_key_only_and_relative(client: Client) -> None:
+def test_softmax_does_not_see_the_difference_between_key_only_and_relative(direct: Client) -> None:
     scores = np.random.default_rng(19).standard_normal((2, 6, 4, 9))
     weights = []
     for form in ("relative", "key-only"):
-        x = (await posted(client, ADD, {"x": scores}, form=form))["x"]
+        x = posted(direct, ADD, {"x": scores}, form=form)["x"]
         powers = np.exp(x - x.max(axis=-1, keepdims=True))
         weights.append(powers / powers.sum(axis=-1, keepdims=True))
     assert weights[0] == pytest.approx(weights[1], abs=1e-14)
 
 
-async def test_scores_get_the_bias_of_their_head_query_and_key(client: Client) -> None:
+@pytest.mark.parametrize(("form", "offset"), [("relative", None), ("symmetric", 2), ("key-only", None)])
+def test_scores_get_the_bias_of_their_head_query_and_key(direct: Client, form: str, offset: int | None) -> None:
     scores = np.random.default_rng(23).standard_normal((2, 3, 4, 5), dtype=np.float32)
-    added = await posted_npy(client, ADD, scores, form="symmetric", offset=2)
-    exact = oracle_alibi.bias(3, 4, 5, 2, form="symmetric")
+    placed = {} if offset is None else {"offset": offset}
+    added = posted_npy(direct, ADD, scores, form=form, **placed)
+    exact = oracle_alibi.bias(3, 4, 5, offset, form=form)
     bias = np.array([rounded_rows(head, "float32") for head in exact]).astype(np.float32)
     assert added.dtype == np.float32
     assert np.array_equal(added, scores + bias)

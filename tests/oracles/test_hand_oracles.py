@@ -91,11 +91,12 @@ def test_whispers_last_row_by_hand() -> None:
 
 
 def test_far_positions_keep_their_digits() -> None:
-    # sin(2^53), from a reduction by pi to 80 digits and the machine's own sine of the rest.
+    # sin(2^53 / 100), from a reduction by pi to 80 digits and the machine's own sine of the rest.
     with mpmath.workdps(80):
-        turns = mpmath.mpf(2) ** 53 / (2 * mpmath.pi)
+        turns = mpmath.mpf(2) ** 53 / 100 / (2 * mpmath.pi)
         rest = (turns - mpmath.floor(turns)) * 2 * mpmath.pi
-    assert float(oracle_sinusoidal.encoding(2**53, 2)[0]) == pytest.approx(math.sin(float(rest)), abs=1e-15)
+    assert float(oracle_sinusoidal.encoding(2**53, 4)[2]) == pytest.approx(math.sin(float(rest)), abs=1e-15)
+    assert float(oracle_rope.cos_sin(2**53, 4)[1][1]) == pytest.approx(math.sin(float(rest)), abs=1e-15)
 
 
 def test_rotations_by_hand() -> None:

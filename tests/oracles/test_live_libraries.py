@@ -8,14 +8,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.clients import Client
 from tests.golden import make_alibi, make_rope, make_sinusoidal
 from tests.golden.frozen import Numbers, library, load
 from tests.golden.make_rope import POSITIONS, Table
-from tests.oracles.answers import Client, asked
+from tests.oracles.answers import asked
 from tests.oracles.exact import ulps_apart
 from tests.oracles.two_stage import ROPE, check_float32_tables, check_library, parameters
 
-pytestmark = [pytest.mark.anyio, pytest.mark.oracle]
+pytestmark = pytest.mark.oracle
 
 WIDTHS = (2, 4, 6, 34, 64, 80, 96, 128, 256)
 BASES = (100.0, 1e3, 1e4, 1.5e5, 5e5, 1e6, 1.2e7)
@@ -40,25 +41,25 @@ def test_the_frozen_numbers_are_the_librarys(name: str, live: Callable[[], Numbe
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("width", WIDTHS)
-async def test_llama_tables_of_every_width_and_base(client: Client, width: int, base: float) -> None:
+def test_llama_tables_of_every_width_and_base(direct: Client, width: int, base: float) -> None:
     case = Table("llama", width, base)
     live = make_rope.tables(case, POSITIONS)
-    ours = await asked(client, ROPE, **parameters(case), output="frequencies", arithmetic="float32")
+    ours = asked(direct, ROPE, **parameters(case), output="frequencies", arithmetic="float32")
     assert ulps_apart(ours["frequencies"], live["inv_freq"]).max() <= 2
     check_library(live)
-    await check_float32_tables(client, case, live)
+    check_float32_tables(direct, case, live)
 
 
-async def test_whispers_whole_table(client: Client) -> None:
+def test_whispers_whole_table(direct: Client) -> None:
     theirs = np.asarray(library("transformers.models.whisper.modeling_whisper").sinusoids(1500, 384))
-    ours = await asked(client, "/v1/encodings/sinusoidal", length=1500, dim=384, layout="sin-cos", frequency_shift=1)
+    ours = asked(direct, "/v1/encodings/sinusoidal", length=1500, dim=384, layout="sin-cos", frequency_shift=1)
     # Their float32 frequencies (four ulp at most) and angles, at positions below 1500.
     angle_error = np.arange(1500)[:, None] * 5 * 2.0**-23
     assert (np.abs(ours["encoding"].astype(np.float64) - theirs) <= angle_error + 2.0**-23).all()
 
 
 @pytest.mark.parametrize("heads", range(1, 130, 3))
-async def test_bloom_slopes_of_every_head_count(client: Client, heads: int) -> None:
-    ours = (await asked(client, "/v1/biases/alibi-slopes", heads=heads))["slopes"]
+def test_bloom_slopes_of_every_head_count(direct: Client, heads: int) -> None:
+    ours = asked(direct, "/v1/biases/alibi-slopes", heads=heads)["slopes"]
     theirs = make_alibi.bloom(heads, 2)[:, 0, 1]
     assert ours == pytest.approx(theirs, rel=(heads + 3) * 2.0**-24)

@@ -4,19 +4,19 @@ What the answers are compared with is numpy written here: float32 vectors, table
 formula, the products and sums of the papers.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.clients import Client
 from tests.golden.frozen import load
 from tests.golden.make_minilm import POSITIONS, WORD_IDS, build, whole_tables
 from tests.oracles import oracle_rope, oracle_sinusoidal
-from tests.oracles.answers import Client, posted, posted_npy
+from tests.oracles.answers import posted, posted_npy
 from tests.oracles.exact import rounded_rows
-
-pytestmark = pytest.mark.anyio
 
 ROTATE = "/v1/apply/rope"
 ADD = "/v1/apply/sinusoidal"
@@ -54,6 +54,7 @@ def sum_of_magnitudes(x: Array, pairing: str) -> Array:
     return y
 
 
+@cache
 def rotary_tables(length: int, width: int) -> tuple[Array, Array]:
     """cos and sin (length, pairs): the real numbers rounded once to float32."""
     rows = [oracle_rope.cos_sin(position, width) for position in range(length)]
@@ -62,44 +63,49 @@ def rotary_tables(length: int, width: int) -> tuple[Array, Array]:
     return cos.astype(np.float32), sin.astype(np.float32)
 
 
+@cache
+def encodings(start: int, stop: int, layout: str) -> Array:
+    """Sinusoidal rows (positions, 384) of those positions: the real numbers rounded once to float32."""
+    rows = [oracle_sinusoidal.encoding(position, 384, layout=layout) for position in range(start, stop)]
+    return rounded_rows(rows, "float32").astype(np.float32)
+
+
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
-async def test_words_and_positions_turn_in_their_heads(client: Client, pairing: str) -> None:
+def test_words_and_positions_turn_in_their_heads(client: Client, pairing: str) -> None:
     q = WORDS[: len(PLACES)].reshape(-1, HEADS, HEAD_DIM)
     k = PLACES.reshape(-1, HEADS, HEAD_DIM)
-    answers = await posted(client, ROTATE, {"q": q, "k": k}, pairing=pairing, axes="length-heads")
+    answers = posted(client, ROTATE, {"q": q, "k": k}, pairing=pairing, axes="length-heads")
     cos, sin = (table[:, None, :] for table in rotary_tables(len(q), HEAD_DIM))
     assert np.array_equal(answers["q"], turned(q, cos, sin, pairing))
     assert np.array_equal(answers["k"], turned(k, cos, sin, pairing))
     # The same words with their heads before their positions are the same vectors.
-    swapped = await posted(client, ROTATE, {"q": q.swapaxes(0, 1)}, pairing=pairing)
+    swapped = posted(client, ROTATE, {"q": q.swapaxes(0, 1)}, pairing=pairing)
     assert np.array_equal(swapped["q"].swapaxes(0, 1), answers["q"])
 
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
-async def test_words_turn_whole_as_one_npy(client: Client, pairing: str) -> None:
+def test_words_turn_whole_as_one_npy(client: Client, pairing: str) -> None:
     cos, sin = rotary_tables(len(WORDS), 384)
-    answer = await posted_npy(client, ROTATE, WORDS, pairing=pairing)
+    answer = posted_npy(client, ROTATE, WORDS, pairing=pairing)
     assert answer.dtype == np.float32
     assert np.array_equal(answer, turned(WORDS, cos, sin, pairing))
     assert np.abs(answer - WORDS).max() > 0.05
-    there_and_back = await posted_npy(client, ROTATE, answer, pairing=pairing, direction="inverse")
+    there_and_back = posted_npy(client, ROTATE, answer, pairing=pairing, direction="inverse")
     assert (np.abs(there_and_back - WORDS) <= 8 * EPS * sum_of_magnitudes(WORDS, pairing).max()).all()
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "sin-cos"])
-async def test_words_get_the_encoding_of_their_position(client: Client, layout: str) -> None:
-    rows = [oracle_sinusoidal.encoding(position, 384, layout=layout) for position in range(len(WORDS))]
-    encoding = rounded_rows(rows, "float32").astype(np.float32)
-    as_npy = await posted_npy(client, ADD, WORDS, layout=layout)
-    as_safetensors = await posted(client, ADD, {"x": WORDS}, layout=layout)
+def test_words_get_the_encoding_of_their_position(client: Client, layout: str) -> None:
+    encoding = encodings(0, len(WORDS), layout)
+    as_npy = posted_npy(client, ADD, WORDS, layout=layout)
+    as_safetensors = posted(client, ADD, {"x": WORDS}, layout=layout)
     assert np.array_equal(as_npy, WORDS + encoding)
     assert np.array_equal(as_safetensors["x"], WORDS + encoding)
 
 
-async def test_words_are_scaled_by_the_root_of_their_width_as_in_the_paper(client: Client) -> None:
-    rows = [oracle_sinusoidal.encoding(position, 384) for position in range(40, 40 + len(PLACES))]
-    encoding = rounded_rows(rows, "float32").astype(np.float32)
-    answer = await posted(client, ADD, {"x": PLACES}, offset=40, embedding_scale="sqrt-dim")
+def test_words_are_scaled_by_the_root_of_their_width_as_in_the_paper(client: Client) -> None:
+    encoding = encodings(40, 40 + len(PLACES), "interleaved")
+    answer = posted(client, ADD, {"x": PLACES}, offset=40, embedding_scale="sqrt-dim")
     assert np.array_equal(answer["x"], PLACES * np.float32(np.sqrt(384)) + encoding)
 
 
@@ -120,29 +126,29 @@ def test_the_slice_is_the_distributions() -> None:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
-async def test_the_whole_vocabulary_turns(client: Client, pairing: str) -> None:
+def test_the_whole_vocabulary_turns(client: Client, pairing: str) -> None:
     words, places = whole_tables()
     assert words.shape == (30522, 384)
     assert places.shape == (512, 384)
     q = words.reshape(-1, HEADS, HEAD_DIM)
     angles = np.arange(len(q))[:, None] * 10000.0 ** (-np.arange(HEAD_DIM // 2) / (HEAD_DIM // 2))
     cos, sin = np.cos(angles)[:, None, :], np.sin(angles)[:, None, :]
-    answer = await posted(client, ROTATE, {"q": q}, pairing=pairing, axes="length-heads")
+    answer = posted(client, ROTATE, {"q": q}, pairing=pairing, axes="length-heads")
     error = np.abs(answer["q"] - turned(q.astype(np.float64), cos, sin, pairing))
     assert (error <= 3 * EPS * sum_of_magnitudes(q.astype(np.float64), pairing)).all()
 
     angles = np.arange(len(places))[:, None] * 10000.0 ** (-np.arange(192) / 192)
-    as_npy = await posted_npy(client, ROTATE, places, pairing=pairing)
+    as_npy = posted_npy(client, ROTATE, places, pairing=pairing)
     error = np.abs(as_npy - turned(places.astype(np.float64), np.cos(angles), np.sin(angles), pairing))
     assert (error <= 3 * EPS * sum_of_magnitudes(places.astype(np.float64), pairing)).all()
 
 
 @pytest.mark.oracle
-async def test_the_whole_vocabulary_gets_its_encoding(client: Client) -> None:
+def test_the_whole_vocabulary_gets_its_encoding(client: Client) -> None:
     words, places = whole_tables()
     for x, answer in (
-        (words, await posted_npy(client, ADD, words)),
-        (places, (await posted(client, ADD, {"x": places}))["x"]),
+        (words, posted_npy(client, ADD, words)),
+        (places, posted(client, ADD, {"x": places})["x"]),
     ):
         angles = np.arange(len(x))[:, None] * 10000.0 ** (-np.arange(192) / 192)
         encoding = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(x), 384)

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.clients import Client
 from tests.golden.frozen import Numbers
 from tests.golden.make_rope import ROTATIONS, Rotation
 from tests.oracles import oracle_rope
-from tests.oracles.answers import Client, Query, posted, posted_json, posted_npy
+from tests.oracles.answers import Query, posted, posted_json, posted_npy
 from tests.oracles.exact import rounded_rows
 from tests.oracles.two_stage import of_case
-
-pytestmark = pytest.mark.anyio
 
 ROTATE = "/v1/apply/rope"
 EPS = 2.0**-24
@@ -60,9 +59,9 @@ def test_the_library_rotates_by_its_own_tables(rope: Numbers, name: str) -> None
 
 
 @pytest.mark.parametrize("name", ROTATIONS)
-async def test_the_service_rotates_as_the_library_does(client: Client, rope: Numbers, name: str) -> None:
+def test_the_service_rotates_as_the_library_does(direct: Client, rope: Numbers, name: str) -> None:
     case, frozen = ROTATIONS[name], of_case(rope, f"rotation.{name}")
-    answers = await posted(client, ROTATE, {"q": frozen["q"], "k": frozen["k"]}, **parameters(case))
+    answers = posted(direct, ROTATE, {"q": frozen["q"], "k": frozen["k"]}, **parameters(case))
     assert answers.keys() == {"q", "k"}
     cos, sin = exact_tables(list(case.positions), case.rotary_dim)
     # What the library's float32 tables differ from the real numbers by is known entry by entry; beyond
@@ -82,9 +81,9 @@ async def test_the_service_rotates_as_the_library_does(client: Client, rope: Num
 
 
 @pytest.mark.parametrize("name", ROTATIONS)
-async def test_the_service_rotates_by_the_exact_tables(client: Client, rope: Numbers, name: str) -> None:
+def test_the_service_rotates_by_the_exact_tables(direct: Client, rope: Numbers, name: str) -> None:
     case, frozen = ROTATIONS[name], of_case(rope, f"rotation.{name}")
-    answers = await posted(client, ROTATE, {"q": frozen["q"], "k": frozen["k"]}, **parameters(case))
+    answers = posted(direct, ROTATE, {"q": frozen["q"], "k": frozen["k"]}, **parameters(case))
     cos, sin = exact_tables(list(case.positions), case.rotary_dim)
     for tensor in ("q", "k"):
         one, two = pairs_of(case, frozen[tensor])
@@ -97,12 +96,12 @@ async def test_the_service_rotates_by_the_exact_tables(client: Client, rope: Num
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
 @pytest.mark.parametrize("rotary_dim", [2, 6, 10])
 @pytest.mark.parametrize("direction", ["forward", "inverse"])
-async def test_float64_vectors_turn_as_the_papers_loops_say(
-    client: Client, pairing: str, rotary_dim: int, direction: str
+def test_float64_vectors_turn_as_the_papers_loops_say(
+    direct: Client, pairing: str, rotary_dim: int, direction: str
 ) -> None:
     q = np.random.default_rng(5).standard_normal((3, 10))
-    turned = await posted_npy(
-        client, ROTATE, q, pairing=pairing, rotary_dim=rotary_dim, offset=8191, base=500, direction=direction
+    turned = posted_npy(
+        direct, ROTATE, q, pairing=pairing, rotary_dim=rotary_dim, offset=8191, base=500, direction=direction
     )
     assert turned.dtype == np.float64
     for row, x in enumerate(q):
@@ -115,17 +114,17 @@ async def test_float64_vectors_turn_as_the_papers_loops_say(
         )
 
 
-async def test_the_known_vectors(client: Client) -> None:
-    half = await posted_json(client, ROTATE, {"tensors": {"q": [1, 2, 3, 4]}}, offset=1, dtype="float64")
+def test_the_known_vectors(direct: Client) -> None:
+    half = posted_json(direct, ROTATE, {"tensors": {"q": [1, 2, 3, 4]}}, offset=1, dtype="float64")
     assert half["q"] == pytest.approx([-1.984110649, 1.959900667, 2.462377902, 4.019799668], abs=1e-9)
-    pairs = await posted_json(
-        client, ROTATE, {"tensors": {"q": [1, 2, 3, 4]}}, offset=1, dtype="float64", pairing="interleaved"
+    pairs = posted_json(
+        direct, ROTATE, {"tensors": {"q": [1, 2, 3, 4]}}, offset=1, dtype="float64", pairing="interleaved"
     )
     assert pairs["q"] == pytest.approx([-1.142639664, 1.922075597, 2.959850668, 4.029799502], abs=1e-9)
     for answer in (half, pairs):
         assert np.linalg.norm(answer["q"]) == pytest.approx(5.477225575, abs=1e-9)
-    partial = await posted_json(
-        client,
+    partial = posted_json(
+        direct,
         ROTATE,
         {"tensors": {"q": [1, 2, 3, 4, 5, 6, 7, 8]}},
         offset=1,
@@ -137,12 +136,12 @@ async def test_the_known_vectors(client: Client) -> None:
 
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
-async def test_scores_depend_on_the_distance_alone_and_norms_stay(client: Client, pairing: str) -> None:
+def test_scores_depend_on_the_distance_alone_and_norms_stay(direct: Client, pairing: str) -> None:
     generator = np.random.default_rng(11)
     q, k = generator.standard_normal((2, 1, 3, 1, 26))
     rows = {}
     for position in (0, 5, 4096, 4101):
-        rows[position] = await posted(client, ROTATE, {"q": q, "k": k}, pairing=pairing, offset=position)
+        rows[position] = posted(direct, ROTATE, {"q": q, "k": k}, pairing=pairing, offset=position)
     near = np.sum(rows[5]["q"] * rows[0]["k"], axis=-1)
     far = np.sum(rows[4101]["q"] * rows[4096]["k"], axis=-1)
     scale = np.linalg.norm(q, axis=-1) * np.linalg.norm(k, axis=-1)
@@ -151,19 +150,19 @@ async def test_scores_depend_on_the_distance_alone_and_norms_stay(client: Client
     assert np.linalg.norm(rows[4101]["q"], axis=-1) == pytest.approx(np.linalg.norm(q, axis=-1), rel=1e-14)
 
 
-async def test_turning_back_gives_the_vectors_again(client: Client) -> None:
+def test_turning_back_gives_the_vectors_again(direct: Client) -> None:
     q = np.random.default_rng(13).standard_normal((2, 3, 4, 8))
-    there = await posted(client, ROTATE, {"q": q}, offset=77, axes="length-heads")
-    back = await posted(client, ROTATE, there, offset=77, axes="length-heads", direction="inverse")
+    there = posted(direct, ROTATE, {"q": q}, offset=77, axes="length-heads")
+    back = posted(direct, ROTATE, there, offset=77, axes="length-heads", direction="inverse")
     assert np.abs(there["q"] - q).max() > 0.1
     assert np.abs(back["q"] - q).max() <= 1e-14
 
 
-async def test_positions_of_each_sequence_in_the_body(client: Client) -> None:
+def test_positions_of_each_sequence_in_the_body(direct: Client) -> None:
     q = np.random.default_rng(17).standard_normal((2, 3, 4, 6))
     positions = np.array([[0, 1, 2, 3], [9, 7, 4095, -2]], dtype=np.int64)
-    turned = await posted(client, ROTATE, {"q": q, "positions": positions})
+    turned = posted(direct, ROTATE, {"q": q, "positions": positions})
     for batch in range(2):
         for row, position in enumerate(positions[batch].tolist()):
-            alone = await posted(client, ROTATE, {"q": q[batch, :, row : row + 1]}, offset=position)
+            alone = posted(direct, ROTATE, {"q": q[batch, :, row : row + 1]}, offset=position)
             assert np.array_equal(turned["q"][batch, :, row : row + 1], alone["q"])

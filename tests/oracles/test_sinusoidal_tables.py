@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.clients import Client
 from tests.golden.frozen import Numbers
 from tests.golden.make_sinusoidal import CASES, Case
 from tests.oracles import oracle_sinusoidal
-from tests.oracles.answers import Client, Query, asked, asked_in_json, from_json, posted_json
+from tests.oracles.answers import Query, asked, asked_in_json, from_json, posted_json
 from tests.oracles.exact import rounded_rows, ulps_apart
-
-pytestmark = pytest.mark.anyio
 
 SINUSOIDAL = "/v1/encodings/sinusoidal"
 ADD = "/v1/apply/sinusoidal"
@@ -80,9 +79,9 @@ def test_the_library_agrees_with_the_papers_loops(sinusoidal: Numbers, name: str
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_the_service_agrees_with_the_library(client: Client, sinusoidal: Numbers, name: str) -> None:
+def test_the_service_agrees_with_the_library(direct: Client, sinusoidal: Numbers, name: str) -> None:
     case, frozen = CASES[name], sinusoidal[f"{name}.table"]
-    ours = (await asked(client, SINUSOIDAL, **parameters(case)))["encoding"]
+    ours = asked(direct, SINUSOIDAL, **parameters(case))["encoding"]
     assert ours.dtype == np.float32
     if case.arithmetic == "float64":
         assert ulps_apart(ours, frozen).max() <= 1
@@ -91,40 +90,40 @@ async def test_the_service_agrees_with_the_library(client: Client, sinusoidal: N
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_the_service_is_the_papers_loops_rounded_once(client: Client, name: str) -> None:
+def test_the_service_is_the_papers_loops_rounded_once(direct: Client, name: str) -> None:
     case = CASES[name]
     for dtype in ("float32", "float16", "bfloat16"):
-        ours = await asked(client, SINUSOIDAL, **parameters(case), dtype=dtype)
+        ours = asked(direct, SINUSOIDAL, **parameters(case), dtype=dtype)
         assert np.array_equal(ours["encoding"], paper(case, dtype)), dtype
-    ours = await asked(client, SINUSOIDAL, **parameters(case), dtype="float64")
+    ours = asked(direct, SINUSOIDAL, **parameters(case), dtype="float64")
     assert ulps_apart(ours["encoding"], paper(case, "float64"), "float64").max() <= 1
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 5, 34, 33])
 @pytest.mark.parametrize("layout", ["interleaved", "sin-cos", "cos-sin"])
 @pytest.mark.parametrize("base", [100, 10000, 1.2e7])
-async def test_every_width_and_layout(client: Client, dim: int, layout: str, base: float) -> None:
+def test_every_width_and_layout(direct: Client, dim: int, layout: str, base: float) -> None:
     positions = [0, 1, 4095, 2**24 + 1, -7, 0.5]
-    ours = await asked(client, SINUSOIDAL, dim=dim, layout=layout, base=base, positions=positions)
+    ours = asked(direct, SINUSOIDAL, dim=dim, layout=layout, base=base, positions=positions)
     rows = [oracle_sinusoidal.encoding(position, dim, base, layout) for position in positions]
     assert np.array_equal(ours["encoding"], rounded_rows(rows, "float32"))
 
 
-async def test_an_odd_width_with_a_shift_keeps_half_the_width_in_its_exponents(client: Client) -> None:
+def test_an_odd_width_with_a_shift_keeps_half_the_width_in_its_exponents(direct: Client) -> None:
     for odd_width in ("extra-sine", "zero-column"):
-        ours = await asked(client, SINUSOIDAL, dim=7, odd_width=odd_width, frequency_shift=1, positions=[1, 300])
+        ours = asked(direct, SINUSOIDAL, dim=7, odd_width=odd_width, frequency_shift=1, positions=[1, 300])
         rows = [oracle_sinusoidal.encoding(p, 7, odd_width=odd_width, frequency_shift=1) for p in (1, 300)]
         assert np.array_equal(ours["encoding"], rounded_rows(rows, "float32"))
 
 
-async def test_consecutive_rows_are_the_rows_of_their_positions(client: Client) -> None:
-    ours = await asked(client, SINUSOIDAL, dim=6, length=300, offset=1900)
+def test_consecutive_rows_are_the_rows_of_their_positions(direct: Client) -> None:
+    ours = asked(direct, SINUSOIDAL, dim=6, length=300, offset=1900)
     rows = [oracle_sinusoidal.encoding(position, 6) for position in range(1900, 2200)]
     assert np.array_equal(ours["encoding"], rounded_rows(rows, "float32"))
 
 
-async def test_bfloat16_is_rounded_and_not_cut_off(client: Client) -> None:
-    answer = await client.get(f"{SINUSOIDAL}.bin", params={"positions": "1,2,3", "dim": "4", "dtype": "bfloat16"})
+def test_bfloat16_is_rounded_and_not_cut_off(direct: Client) -> None:
+    answer = direct.get(f"{SINUSOIDAL}.bin", params={"positions": "1,2,3", "dim": "4", "dtype": "bfloat16"})
     assert answer.status_code == 200
     bits = np.frombuffer(answer.content, "<u2").reshape(3, 4)
     # sin(0.01), cos(0.01), sin(2), sin(3): the last bits that cutting off would lose.
@@ -136,20 +135,20 @@ async def test_bfloat16_is_rounded_and_not_cut_off(client: Client) -> None:
     ]
 
 
-async def test_json_holds_the_same_numbers(client: Client) -> None:
-    table = await asked(client, SINUSOIDAL, length=7, dim=34, layout="sin-cos")
-    shown = await asked_in_json(client, SINUSOIDAL, length=7, dim=34, layout="sin-cos")
+def test_json_holds_the_same_numbers(direct: Client) -> None:
+    table = asked(direct, SINUSOIDAL, length=7, dim=34, layout="sin-cos")
+    shown = asked_in_json(direct, SINUSOIDAL, length=7, dim=34, layout="sin-cos")
     assert shown["tensors"]["encoding"]["axes"] == ["position", "channel"]
     assert np.array_equal(from_json(shown["tensors"]["encoding"]), table["encoding"])
 
 
-async def test_the_worked_example_of_every_introduction(client: Client) -> None:
-    added = await posted_json(client, ADD, {"tensors": {"x": [[0.51, -0.22, 0.88, 0.14]]}}, dtype="float64")
+def test_the_worked_example_of_every_introduction(direct: Client) -> None:
+    added = posted_json(direct, ADD, {"tensors": {"x": [[0.51, -0.22, 0.88, 0.14]]}}, dtype="float64")
     assert added["x"][0] == pytest.approx([0.51, 0.78, 0.88, 1.14], abs=1e-12)
 
 
-async def test_embeddings_are_scaled_before_the_encoding_is_added(client: Client) -> None:
+def test_embeddings_are_scaled_before_the_encoding_is_added(direct: Client) -> None:
     x = [[0.5, -0.25, 1, 0, 2], [1, 1, 1, 1, 1]]
-    added = await posted_json(client, ADD, {"tensors": {"x": x}}, dtype="float64", embedding_scale="sqrt-dim", offset=3)
+    added = posted_json(direct, ADD, {"tensors": {"x": x}}, dtype="float64", embedding_scale="sqrt-dim", offset=3)
     rows = rounded_rows([oracle_sinusoidal.encoding(position, 5) for position in (3, 4)], "float64")
     assert added["x"] == pytest.approx(np.array(x) * np.sqrt(5) + rows, abs=1e-14)

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tests.clients import Client
 from tests.golden.frozen import Numbers
 from tests.golden.make_rope import POSITIONS, Table
 from tests.oracles import oracle_rope
-from tests.oracles.answers import Client, Query, asked
+from tests.oracles.answers import Query, asked
 from tests.oracles.exact import from_bfloat16_bits, rounded, rounded_rows, ulps_apart
 
 ROPE = "/v1/encodings/rope"
@@ -36,15 +37,15 @@ def of_case(numbers: Numbers, name: str) -> Numbers:
     return {key.removeprefix(f"{name}."): array for key, array in numbers.items() if key.startswith(f"{name}.")}
 
 
-async def check_frequencies(client: Client, case: Table, frozen: Numbers) -> None:
+def check_frequencies(client: Client, case: Table, frozen: Numbers) -> None:
     """(i): two ulp at most in float32 arithmetic, and the real numbers rounded once in exact arithmetic."""
-    ours = await asked(client, ROPE, **parameters(case), output="frequencies", arithmetic="float32")
+    ours = asked(client, ROPE, **parameters(case), output="frequencies", arithmetic="float32")
     assert ours["frequencies"].shape == (case.rotary_dim // 2,)
     assert ulps_apart(ours["frequencies"], frozen["inv_freq"]).max() <= 2
 
     exact = oracle_rope.frequencies(case.rotary_dim, case.base)
     for dtype in ("float32", "float16", "bfloat16"):
-        shown = await asked(client, ROPE, **parameters(case), output="frequencies", dtype=dtype)
+        shown = asked(client, ROPE, **parameters(case), output="frequencies", dtype=dtype)
         assert shown["frequencies"].tolist() == [rounded(value, dtype) for value in exact], dtype
 
 
@@ -57,15 +58,15 @@ def check_library(frozen: Numbers) -> None:
         assert np.abs(recomputed.astype(np.float64) - frozen[name]).max() <= 1.2e-7
 
 
-async def check_float32_tables(client: Client, case: Table, frozen: Numbers) -> None:
+def check_float32_tables(client: Client, case: Table, frozen: Numbers) -> None:
     """(ii): one ulp where the inverse frequencies are the same bits, which most must be."""
     wanted: dict[str, Query] = {**parameters(case), "positions": POSITIONS.tolist(), "columns": "half"}
     wanted["arithmetic"] = "float32"
-    ours = await asked(client, ROPE, **parameters(case), output="frequencies", arithmetic="float32")
+    ours = asked(client, ROPE, **parameters(case), output="frequencies", arithmetic="float32")
     same = ours["frequencies"] == frozen["inv_freq"]
     assert same.mean() > 0.75
-    tables = await asked(client, ROPE, **wanted)
-    bfloat16 = await asked(client, ROPE, **wanted, dtype="bfloat16")
+    tables = asked(client, ROPE, **wanted)
+    bfloat16 = asked(client, ROPE, **wanted, dtype="bfloat16")
     for name in ("cos", "sin"):
         assert ulps_apart(tables[name][:, same], frozen[name][:, same]).max() <= 1
         # One rounding to bfloat16 of equal float32 numbers is equal; the library's bits are beside it.
@@ -74,15 +75,15 @@ async def check_float32_tables(client: Client, case: Table, frozen: Numbers) -> 
         assert (bfloat16[name] == from_bfloat16_bits(frozen[f"{name}_bfloat16"]))[equal].all()
 
 
-async def check_exact_tables(client: Client, case: Table, positions: Sequence[int]) -> None:
+def check_exact_tables(client: Client, case: Table, positions: Sequence[int]) -> None:
     """(iii): the correctly rounded real-number tables in the three narrow dtypes, one ulp in float64."""
     rows = [oracle_rope.cos_sin(position, case.rotary_dim, case.base) for position in positions]
     exact = {"cos": [cos for cos, _ in rows], "sin": [sin for _, sin in rows]}
     wanted: dict[str, Query] = {**parameters(case), "positions": list(positions), "columns": "half"}
     for dtype in ("float32", "float16", "bfloat16"):
-        tables = await asked(client, ROPE, **wanted, dtype=dtype)
+        tables = asked(client, ROPE, **wanted, dtype=dtype)
         for name, table in exact.items():
             assert np.array_equal(tables[name], rounded_rows(table, dtype)), (name, dtype)
-    tables = await asked(client, ROPE, **wanted, dtype="float64")
+    tables = asked(client, ROPE, **wanted, dtype="float64")
     for name, table in exact.items():
         assert ulps_apart(tables[name], rounded_rows(table, "float64"), "float64").max() <= 1
