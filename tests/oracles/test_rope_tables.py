@@ -4,6 +4,7 @@ Widths 34, 80 and 96 are here because k/d is no binary fraction: PyTorch's float
 frequencies by up to six ulp away from the real numbers.
 """
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -11,8 +12,8 @@ from tests.clients import Client
 from tests.golden.frozen import Numbers
 from tests.golden.make_rope import TABLES
 from tests.oracles import oracle_rope
-from tests.oracles.answers import asked
-from tests.oracles.exact import from_bfloat16_bits, rounded, rounded_rows, ulps_apart
+from tests.oracles.answers import Query, asked
+from tests.oracles.exact import PRECISION_BITS, from_bfloat16_bits, real, rounded, rounded_rows, ulps_apart
 from tests.oracles.two_stage import (
     ROPE,
     check_exact_tables,
@@ -103,15 +104,21 @@ def test_bfloat16_rounds_the_answer_and_not_the_position(direct: Client) -> None
     assert abs(tables["cos"][2, 1] - -0.742365818) < 2**-9
 
 
-def test_ggml_multiplies_its_angle_from_pair_to_pair(direct: Client) -> None:
-    scale = np.float32(rounded(oracle_rope.frequencies(128)[1], "float32"))
+@pytest.mark.parametrize(("dim", "base"), [(128, 10000), (112, 1000000), (192, 1000000), (64, 10000.001)])
+def test_ggml_multiplies_its_angle_from_pair_to_pair(direct: Client, dim: int, base: float) -> None:
+    # The ratio is a float32 power whose exponent -2/dim is a float32 too (widths
+    # 112 and 192 tell), and so is the base.
+    exponent = real(float(np.float32(-2) / np.float32(dim)))
+    with mpmath.workprec(PRECISION_BITS):
+        scale = np.float32(rounded(real(float(np.float32(base))) ** exponent, "float32"))
     positions = [1, 4095, 131071]
-    angles = np.empty((len(positions), 64), dtype=np.float32)
+    angles = np.empty((len(positions), dim // 2), dtype=np.float32)
     for row, position in enumerate(positions):
         angle = np.float32(position)
-        for pair in range(64):
+        for pair in range(dim // 2):
             angles[row, pair] = angle
             angle = np.float32(angle * scale)
-    tables = asked(direct, ROPE, dim=128, positions=positions, columns="half", arithmetic="ggml")
+    wanted: dict[str, Query] = {"dim": dim, "base": base, "positions": positions, "columns": "half"}
+    tables = asked(direct, ROPE, **wanted, arithmetic="ggml")
     for name, wave in {"cos": np.cos, "sin": np.sin}.items():
         assert ulps_apart(tables[name], wave(angles.astype(np.float64)).astype(np.float32)).max() <= 1
