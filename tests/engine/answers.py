@@ -18,19 +18,19 @@ Inputs = Mapping[str, Array]
 DTYPE_NAMES = tuple(DTYPES)
 
 
-def answer(address: str, inputs: Inputs | None = None, **parameters: object) -> dict[str, Array]:
+def answer(address: str, inputs: Inputs | None = None, /, **parameters: object) -> dict[str, Array]:
     """Every tensor of `family/name` at those parameters."""
     scheme = by_key(*address.split("/"))
     return whole(scheme, scheme.params(**parameters), inputs)
 
 
-def only(address: str, inputs: Inputs | None = None, **parameters: object) -> Array:
+def only(address: str, inputs: Inputs | None = None, /, **parameters: object) -> Array:
     """The one tensor of an answer."""
     (tensor,) = answer(address, inputs, **parameters).values()
     return tensor
 
 
-def refused(address: str, inputs: Inputs | None = None, **parameters: object) -> Fault:
+def refused(address: str, inputs: Inputs | None = None, /, **parameters: object) -> Fault:
     """Why the engine refuses; anything else than one refusal fails."""
     with pytest.raises(Refusal) as caught:
         answer(address, inputs, **parameters)
@@ -51,4 +51,4 @@ def assert_rounded_once(got: Array, exact: Any, dtype: str) -> None:
 
 def close(got: ArrayLike, expected: ArrayLike, within: float = 1e-8) -> None:
     """Equal to the digits that a case states."""
-    np.testing.assert_allclose(np.asarray(got, np.float64), expected, rtol=0, atol=within)
+    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(expected, np.float64), rtol=0, atol=within)

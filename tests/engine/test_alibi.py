@@ -6,7 +6,7 @@ import pytest
 
 from service.engine import by_key
 from service.engine.rounding import DTYPES
-from tests.engine.answers import DTYPE_NAMES, answer, assert_rounded_once, only, refused
+from tests.engine.answers import DTYPE_NAMES, Array, answer, assert_rounded_once, only, refused
 from tests.oracles.oracle_alibi import bias, slopes
 
 ALIBI, SLOPES, APPLY = "biases/alibi", "biases/alibi-slopes", "apply/alibi"
@@ -48,9 +48,10 @@ def test_distance_zero_is_plus_zero() -> None:
         assert not np.signbit(got[got == 0]).any()
 
 
-def softmax(scores: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def softmax(scores: Array) -> Array:
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
+    shares: Array = powers / powers.sum(axis=-1, keepdims=True)
+    return shares
 
 
 def test_key_only_equals_relative_under_softmax() -> None:
@@ -81,7 +82,11 @@ def test_facts_and_notes() -> None:
     scheme = by_key("biases", "alibi")
     params = scheme.params(heads=2, queries=1, keys=4)
     assert scheme.facts(params, {}) == {"queries": 1, "keys": 4, "offset": 3}
-    assert [bool(scheme.notes(scheme.params(heads=2, length=1, form=form), {})) for form in FORMS] == [True, False, True]
+    assert [bool(scheme.notes(scheme.params(heads=2, length=1, form=form), {})) for form in FORMS] == [
+        True,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +167,7 @@ def test_scores_become_the_number_format_asked_for() -> None:
         (np.zeros((1, 1, 2), np.float16), {"offset": 2**40}, "dtype", "out_of_range"),
     ],
 )
-def test_apply_refusals(x: np.ndarray[tuple[int, ...], np.dtype[np.generic]], parameters: dict[str, int], named: str, code: str) -> None:
+def test_apply_refusals(x: Array, parameters: dict[str, int], named: str, code: str) -> None:
     fault = refused(APPLY, {"x": x}, **parameters)
     assert (fault.parameter, fault.code) == (named, code)
 

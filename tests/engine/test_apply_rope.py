@@ -13,7 +13,8 @@ from service.engine.rounding import DTYPES
 from service.engine.single import float32_frequencies
 from tests.engine.answers import DTYPE_NAMES, Array, answer, only, refused
 from tests.oracles.exact import rounded
-from tests.oracles.oracle_rope import cos_sin, partners as paired
+from tests.oracles.oracle_rope import cos_sin
+from tests.oracles.oracle_rope import partners as paired
 
 ROPE = "apply/rope"
 PAIRINGS = ("half", "interleaved")
@@ -74,7 +75,9 @@ def test_a_table_and_numpy_give_the_same_bytes(pairing: str, dtype: str) -> None
     cos, sin = table["cos"], table["sin"]
     one, two = (x[..., :20], x[..., 20:]) if pairing == "half" else (x[..., ::2], x[..., 1::2])
     first, second = one * cos - two * sin, two * cos + one * sin
-    expected = np.concatenate([first, second], -1) if pairing == "half" else np.stack([first, second], -1).reshape(x.shape)
+    expected = (
+        np.concatenate([first, second], -1) if pairing == "half" else np.stack([first, second], -1).reshape(x.shape)
+    )
     assert only(ROPE, {"q": x}, pairing=pairing, offset=-5).tobytes() == expected.tobytes()
 
 
@@ -179,7 +182,9 @@ def test_long_runs_of_heads_are_split() -> None:
     x = random(2, 5000, 8, dtype="float32")  # more rows at a position than a run holds
     got = only(ROPE, {"q": x}, axes="length-heads", offset=1)
     for position in range(2):
-        np.testing.assert_array_equal(got[position, ::999], only(ROPE, {"q": x[position, ::999, None]}, offset=1 + position)[:, 0])
+        np.testing.assert_array_equal(
+            got[position, ::999], only(ROPE, {"q": x[position, ::999, None]}, offset=1 + position)[:, 0]
+        )
 
 
 @pytest.mark.parametrize("given", ["int8", "int64", "uint16", "float16", "bfloat16", "float32", "float64", ">f4"])
@@ -204,9 +209,15 @@ def test_views_of_other_arrays() -> None:
     for view in (big[::-2, 1:, 3:11], big.T[:8].T, big[:, :, ::2], np.asfortranarray(big), big[:, 1:2, :]):
         for pairing in PAIRINGS:
             copied = np.ascontiguousarray(view)
-            assert only(ROPE, {"q": view}, pairing=pairing).tobytes() == only(ROPE, {"q": copied}, pairing=pairing).tobytes()
+            assert (
+                only(ROPE, {"q": view}, pairing=pairing).tobytes()
+                == only(ROPE, {"q": copied}, pairing=pairing).tobytes()
+            )
     unaligned = np.frombuffer(b"x" + copied.tobytes(), np.float32, offset=1, count=copied.size).reshape(copied.shape)
-    assert only(ROPE, {"q": unaligned}, pairing="interleaved").tobytes() == only(ROPE, {"q": copied}, pairing="interleaved").tobytes()
+    assert (
+        only(ROPE, {"q": unaligned}, pairing="interleaved").tobytes()
+        == only(ROPE, {"q": copied}, pairing="interleaved").tobytes()
+    )
 
 
 def test_the_callers_arrays_are_left_alone() -> None:

@@ -84,7 +84,10 @@ def test_positions_of_a_batch() -> None:
 def test_any_block_of_rows_stands_alone(axes: str) -> None:
     scheme, inputs = by_key("apply", "sinusoidal"), {"x": random(3, 4, 6)}
     params = scheme.params(axes=axes, embedding_scale="sqrt-dim")
-    state, whole = scheme.prepare(params, inputs), only(ADD, inputs, axes=axes, embedding_scale="sqrt-dim").reshape(-1, 6)
+    state, whole = (
+        scheme.prepare(params, inputs),
+        only(ADD, inputs, axes=axes, embedding_scale="sqrt-dim").reshape(-1, 6),
+    )
     for start in range(12):
         for stop in range(start + 1, 13):
             assert scheme.rows(params, inputs, state, "x", start, stop).tobytes() == whole[start:stop].tobytes()

@@ -5,17 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from tests.engine.answers import answer, close, only, refused
+from tests.engine.answers import Array, answer, close, only, refused
 
 SINUSOIDAL, ROPE, ALIBI, SLOPES = "encodings/sinusoidal", "encodings/rope", "biases/alibi", "biases/alibi-slopes"
 TURN, ADD = "apply/rope", "apply/sinusoidal"
 
 
-def table(**parameters: object) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def table(**parameters: object) -> Array:
     return only(SINUSOIDAL, dtype="float64", **parameters)
 
 
-def frequencies(**parameters: object) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def frequencies(**parameters: object) -> Array:
     return only(SINUSOIDAL, dtype="float64", output="frequencies", **parameters)
 
 

@@ -30,7 +30,20 @@ def test_integers(text: str, number: int) -> None:
 
 
 NO_NUMBERS = ["", " ", "5 ", " 5", "\t5", "5\n", "+3", "1_0", "--1", "-", "0x10", "five", ARABIC_FIVE, FULLWIDTH_FIVE]
-NO_NUMBERS += [SUPERSCRIPT_TWO, "1,000", "true", "None", "nan", "NaN", "inf", "-inf", "Infinity", "\x005", "\u22125", "−5"]
+NO_NUMBERS += [
+    SUPERSCRIPT_TWO,
+    "1,000",
+    "true",
+    "None",
+    "nan",
+    "NaN",
+    "inf",
+    "-inf",
+    "Infinity",
+    "\x005",
+    "\u22125",
+    "−5",
+]
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBERS, "5.0", "1e3", "1E3", ".5", "9" * 5000])

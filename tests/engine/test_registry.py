@@ -9,6 +9,7 @@ import pytest
 import service.engine
 from service.engine import SCHEMES, by_key
 from service.engine.scheme import Example, Scheme, Usage, whole
+from tests.engine.answers import Array
 
 FOLDERS = {"encodings": "encodings", "biases": "biases", "operations": "apply"}
 Records = pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: "/".join(scheme.key))
@@ -20,10 +21,12 @@ def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]
     if isinstance(example, Example):
         return dict(example.query)
     needed = {"dim": "16", "heads": "6", "length": "5"}
-    return {name: text for name, text in needed.items() if name in scheme.params.model_fields} | dict(example.parameters)
+    return {name: text for name, text in needed.items() if name in scheme.params.model_fields} | dict(
+        example.parameters
+    )
 
 
-def arrays(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, np.ndarray[Any, Any]]:
+def arrays(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Array]:
     if isinstance(example, Usage):
         first = np.random.default_rng(1).standard_normal((3, 5, 128)).astype(np.float32)
         return {array.name: first for array in scheme.inputs if array.required}
@@ -32,7 +35,7 @@ def arrays(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, np.n
     return given | ({"positions": np.asarray(body["positions"])} if "positions" in body else {})
 
 
-def result(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, np.ndarray[Any, Any]]:
+def result(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Array]:
     return whole(scheme, scheme.params(**sample(scheme, example)), arrays(scheme, example))
 
 

@@ -40,11 +40,13 @@ class Counter:
             reference="",
             params=Counted,
             rounding="integer",
-            tensors=lambda params, _: {"rows": Tensor(("position", "channel"), (params.length or 0, params.width), "float64")},
+            tensors=lambda params, _: {
+                "rows": Tensor(("position", "channel"), (params.length or 0, params.width), "float64")
+            },
             prepare=self._prepare,
             rows=self._rows,
             sequence=sequence,
-            state_bytes=lambda params, inputs: state_bytes,
+            state_bytes=lambda *_: state_bytes,
             examples=(Example("", {}),),
         )
 
@@ -56,7 +58,7 @@ class Counter:
         self.before()
         first = params.offset
         self.blocks.append((first + start, first + stop))
-        return np.arange(first + start, first + stop)[:, None] + np.full(params.width, 1e6 * kind)
+        return expected(stop - start, first + start, params.width, kind)
 
     @property
     def computed(self) -> int:
@@ -77,7 +79,8 @@ def counter() -> Counter:
 
 
 def expected(length: int, offset: int = 0, width: int = 4, kind: int = 0) -> Array:
-    return np.arange(offset, offset + length)[:, None] + np.full(width, 1e6 * kind)
+    rows: Array = np.arange(offset, offset + length)[:, None] + np.full(width, 1e6 * kind)
+    return rows
 
 
 def entries(cache: TableCache) -> int:
@@ -300,7 +303,9 @@ def test_bounded_and_right_on_threads(requests: list[tuple[int, int, int, int]],
     assert cache.held_bytes == entries(cache) <= limit
 
 
-def ask_real(cache: TableCache, address: tuple[str, str], parameters: dict[str, Any]) -> tuple[dict[str, Array], Tensors]:
+def ask_real(
+    cache: TableCache, address: tuple[str, str], parameters: dict[str, Any]
+) -> tuple[dict[str, Array], Tensors]:
     scheme = by_key(*address)
     params = scheme.params(**parameters)
     tensors = scheme.tensors(params, {})
