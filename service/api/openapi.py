@@ -123,7 +123,7 @@ def _get(scheme: AnyScheme, kind: str) -> Schema:
     names = list(scheme.params.model_fields)
     conditional = ["If-None-Match"] + (["Range", "If-Range"] if kind == "file" else [])
     partial = {"206": _partial()} if kind == "file" else {}
-    refused = [406, 422, 503] + ([404, 416] if kind == "file" else [])
+    refused = [422, 503, *_unheld(scheme, kind)] + ([404, 416] if kind == "file" else [])
     return {
         **_about(scheme, "get", kind),
         "parameters": [*_parameters(scheme, names, kind), *(_parameter_ref(name) for name in conditional)],
@@ -137,13 +137,22 @@ def _get(scheme: AnyScheme, kind: str) -> Schema:
 
 
 def _post(scheme: AnyScheme, kind: str) -> Schema:
-    refused = [406, 413, 415, 422, 503] + ([404] if kind == "file" else [])
+    refused = [413, 415, 422, 503, *_unheld(scheme, kind)] + ([404] if kind == "file" else [])
     return {
         **_about(scheme, "post", kind),
         "parameters": _parameters(scheme, body_parameters(scheme), kind),
         "requestBody": _request_body(scheme),
         "responses": {"200": _success(scheme, "post", kind), **refusals(refused)},
     }
+
+
+def may_be_infinite(scheme: AnyScheme) -> bool:
+    """Whether an answer can hold what JSON cannot: tables are finite, or refused; what callers bring need not be."""
+    return scheme.needs_body
+
+
+def _unheld(scheme: AnyScheme, kind: str) -> list[int]:
+    return [406] if kind == "file" or may_be_infinite(scheme) else []
 
 
 def _about(scheme: AnyScheme, method: str, kind: str) -> Schema:
@@ -194,7 +203,7 @@ def _parameters(scheme: AnyScheme, names: list[str], kind: str) -> list[Schema]:
     own = [_parameter_ref(_own(scheme, name)) for name in (*required, *optional)]
     tensor = [_parameter_ref(_own(scheme, "tensor"))] if has_several(scheme) else []
     path = [_parameter_ref("extension")] if kind == "file" else []
-    spelling = [_parameter_ref("nonfinite")] if kind == "json" else []
+    spelling = [_parameter_ref("nonfinite")] if kind == "json" and may_be_infinite(scheme) else []
     return [*path, *own, *tensor, *spelling, _parameter_ref(_own(scheme, "revision"))]
 
 
