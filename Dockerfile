@@ -4,7 +4,8 @@ WORKDIR /src
 RUN ["python", "-m", "venv", "/opt/posenc"]
 COPY requirements.lock ./
 RUN ["/opt/posenc/bin/pip", "install", "--no-cache-dir", "--require-hashes", "-r", "requirements.lock"]
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
+COPY openapi ./openapi
 COPY service ./service
 RUN ["/opt/posenc/bin/pip", "install", "--no-cache-dir", "--no-deps", "--no-build-isolation", "."]
 # Only what runs goes into the image: the tools that built it stay behind.
