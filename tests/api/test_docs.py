@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from html import unescape
 from urllib.parse import urljoin
 
 import pytest
 from fastapi import FastAPI
-from httpx import Response
+from httpx import ASGITransport, AsyncClient, Response
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -78,11 +79,10 @@ def under(prefix: str, client: Client) -> Client:
     """The same app below a path prefix, as a proxy would show it."""
     if not prefix:
         return client
-    from httpx import ASGITransport, AsyncClient  # noqa: PLC0415
-
+    below = copy(client)
     mounted = Starlette(routes=[Mount(prefix, client.app)])
-    http = AsyncClient(transport=ASGITransport(mounted), base_url="http://testserver")
-    return Client(client.app, http, client.loop)
+    below.http = AsyncClient(transport=ASGITransport(mounted), base_url="http://testserver")
+    return below
 
 
 def test_pages_need_no_script_or_style_of_their_own(direct: Client) -> None:
