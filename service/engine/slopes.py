@@ -31,6 +31,7 @@ QueryOffset = Annotated[
         description="Position of the first query; keys - queries unless given: the last query meets the last key.",
     ),
 ]
+PIECE = 1 << 16  # products at a time: what a wide row or many heads take beside the answer stays small
 
 
 class Slopes(Params):
@@ -55,30 +56,46 @@ def slopes(heads: int, alibi_bias_max: float) -> Reals:
     return geometric(2.0, exponents)
 
 
-def write_bias(factors: Reals, form: str, offset: int, queries: int, keys: int, start: int, out: Array) -> None:
-    """Rows `start`, `start + 1`, ... of the (head, query, key) bias, in C order, into `out` (rows, keys).
+def write_bias(factors: Reals, form: str, offset: int, queries: int, start: int, out: Array) -> None:
+    """Rows `start`, `start + 1`, ... of the (…, head, query, key) bias, in C order, into `out` (rows, keys).
 
-    The bias depends on the distance alone, so a block of queries of one head is a window that slides along the biases
-    of all their distances.
+    Whole heads go together as far as the rows reach, a part of a head alone; wide rows go in pieces.
+
+    >>> out = np.empty((2, 3))
+    >>> write_bias(slopes(2, 8.0), "relative", 1, 2, 1, out)  # query 1 of the first head and query 0 of the second
+    >>> out.tolist()
+    [[-0.125, -0.0625, 0.0], [-0.00390625, 0.0, 0.00390625]]
     """
-    row, stop = start, start + len(out)
+    row, stop, keys = start, start + len(out), out.shape[1]
     while row < stop:
         head, query = divmod(row, queries)
-        count = min(queries - query, stop - row)
-        block = out[row - start : row - start + count]
-        if form == "key-only":
-            products(np.arange(keys, dtype=np.float64), factors[head : head + 1], block.reshape(keys, 1))
-        else:
-            distances = _distances(form, query + offset, count, keys)
-            line = np.empty((len(distances), 1), out.dtype)
-            products(distances, factors[head : head + 1], line)
-            block[...] = sliding_window_view(line[:, 0], keys)[::-1]
-        row += count
+        head %= len(factors)
+        heads = min((stop - row) // queries, len(factors) - head, max(1, PIECE // (queries + keys)))
+        heads, count = (heads, queries) if query == 0 and heads else (1, min(queries - query, stop - row))
+        rows = out[row - start : row - start + heads * count].reshape(heads, count, keys)
+        for key in range(0, keys, PIECE):
+            _write_piece(factors[head : head + heads], form, query + offset, key, rows[:, :, key : key + PIECE])
+        row += heads * count
 
 
-def _distances(form: str, first_query: int, queries: int, keys: int) -> NDArray[np.float64]:
-    """j - i from the last query's first key to the first query's last key."""
-    distances = np.arange(-(first_query + queries - 1), keys - first_query, dtype=np.float64)
+def _write_piece(factors: Reals, form: str, first_query: int, first_key: int, out: Array) -> None:
+    """The bias of some heads (…, query, key), queries and keys counted from the first ones, into `out`.
+
+    It depends on the distance alone, so the rows of a head are a window that slides along one line of products.
+    """
+    _, queries, keys = out.shape
+    if form == "key-only":
+        distances = np.arange(first_key, first_key + keys, dtype=np.float64)
+    else:
+        distances = _distances(form, first_key - first_query - queries + 1, queries + keys - 1)
+    lines = np.empty((len(factors), len(distances)), out.dtype)
+    products(distances, factors, lines.T)
+    out[...] = lines[:, None] if form == "key-only" else sliding_window_view(lines, keys, axis=1)[:, ::-1]
+
+
+def _distances(form: str, first: int, count: int) -> NDArray[np.float64]:
+    """What the slopes are multiplied with, from the last query's first key to the first query's last key."""
+    distances = np.arange(first, first + count, dtype=np.float64)
     # 0 - |d|, for -|0| would be -0.
     return distances if form == "relative" else 0.0 - np.abs(distances)
 

@@ -10,8 +10,6 @@ from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.slopes import BiasForm, QueryOffset, Slopes, form_note, refuse_unanswerable, slopes, write_bias
 
-MOST_KEYS = 1 << 24  # a row is one query and all its keys, and rows are computed whole
-
 
 class Alibi(Slopes):
     """Parameters of `biases/alibi`."""
@@ -35,14 +33,6 @@ def _sizes(params: Alibi) -> tuple[int, int, int]:
     if queries is None:
         raise Refusal("length", "missing", "length is missing: give length=, or queries= and keys=")
     keys = params.length or params.keys or queries
-    if keys > MOST_KEYS:
-        raise Refusal(
-            "length" if params.length else "keys" if params.keys else "queries",
-            "out_of_range",
-            f"{keys} keys are asked for; a row of the bias holds 2^24 at most",
-            limit=MOST_KEYS,
-            requested=keys,
-        )
     return queries, keys, keys - queries if params.offset is None else params.offset
 
 
@@ -61,7 +51,7 @@ def _rows(params: Alibi, _inputs: Inputs, state: Reals, _tensor: str, start: int
     queries, keys, offset = _sizes(params)
     rows = 1 if params.form == "key-only" else queries
     out = np.empty((stop - start, keys), DTYPES[params.dtype])
-    write_bias(state, params.form, offset, rows, keys, start, out)
+    write_bias(state, params.form, offset, rows, start, out)
     return out
 
 

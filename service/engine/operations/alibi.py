@@ -39,26 +39,12 @@ def _prepare(params: ApplyAlibi, inputs: Inputs) -> Reals:
 def _rows(params: ApplyAlibi, inputs: Inputs, state: Reals, tensor: str, start: int, stop: int) -> Array:
     x = inputs[tensor]
     dtype = answer_dtype(params.dtype, x)
-    bias = np.empty((stop - start, x.shape[-1]), DTYPES[dtype])
-    _write_bias(params, inputs, state, start, bias)
+    _, queries, keys, offset = _sizes(params, inputs)
+    out = np.empty((stop - start, keys), DTYPES[dtype])
+    write_bias(state, params.form, offset, queries, start, out)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(block(x, start, stop, dtype) + bias)
-
-
-def _write_bias(params: ApplyAlibi, inputs: Inputs, state: Reals, start: int, bias: Array) -> None:
-    """The bias of rows `start` ... of the scores: the same for every entry of the leading axes."""
-    heads, queries, keys, offset = _sizes(params, inputs)
-    row = 0
-    while row < len(bias):
-        head, query = divmod((start + row) % (heads * queries), queries)
-        count = min(queries - query, len(bias) - row)
-        out = bias[row : row + count]
-        if params.form == "key-only":
-            write_bias(state, params.form, 0, 1, keys, head, out[:1])
-            out[1:] = out[0]
-        else:
-            write_bias(state, params.form, offset, queries, keys, head * queries + query, out)
-        row += count
+        np.add(block(x, start, stop, dtype), out, out=out)
+    return out
 
 
 def _facts(params: ApplyAlibi, inputs: Inputs) -> Facts:
