@@ -130,6 +130,7 @@ def _loop() -> Iterator[asyncio.AbstractEventLoop]:
     try:
         yield loop
     finally:
+        asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result(WAIT_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(WAIT_SECONDS)
         loop.close()
