@@ -30,16 +30,20 @@ NAMES = ["", "length", "dim", "Length", "leng th", "length%00", "length[]", "dty
 JSON_BODIES: list[bytes] = [
     b"", b" ", b"[", b"{", b"null", b"[]", b"{}", b"NaN", b"Infinity", b'"', b"\xff", b"\xef\xbb\xbf{}",
     b"[" * 5000, b'{"a":' * 3000,
-    b"[" * 900 + b"]" * 900, b'{"positions":[NaN]}', b'{"positions":[1e999]}', b'{"positions":[-1e400]}', b'{"positions":["\\ud800"]}',
+    b"[" * 900 + b"]" * 900, b'{"positions":[NaN]}', b'{"positions":[1e999]}', b'{"positions":[-1e400]}',
+    b'{"positions":["\\ud800"]}',
     b'{"\\ud800":1}', b'{"positions":[%s]}' % (b"9" * 5000), b'{"positions":[%s.5]}' % (b"9" * 400),
     b'{"positions":[1],"positions":[2]}',
     '{"positions":[1]}'.encode("utf-16"), '{"positions":[1]}'.encode("utf-32"), b'{"positions":"\x00"}',
     b'{"tensors":{"q":[[1,2],[3]]}}',
     b'{"tensors":{"q":' + b"[" * 40 + b"1" + b"]" * 40 + b"}}", b'{"tensors":{"q":[1,2],"q":[3,4]}}',
     b'{"tensors":{"x":[1e308,1e308]}}',
-    b'{"tensors":{"q":[[[[[[[[1,2]]]]]]]]}}', b'{"tensors":{"x":[[],[]]}}', b'{"tensors":{"q":[1,true]}}', b'{"tensors":{"q":{"0":1}}}',
-    b'{"tensors":null}', b'{"tensors":{"q":[1,2]},"positions":[[[0]]]}', b'{"tensors":{"q":[1,2]},"positions":9007199254740993}',
-    b'{"tensors":{"q":[1e300,1e300]}}', b'{"tensors":{"x":[[[1e39,-1e39]]]}}', b'{"positions":[[1,2],[3,4]],"tensors":{}}',
+    b'{"tensors":{"q":[[[[[[[[1,2]]]]]]]]}}', b'{"tensors":{"x":[[],[]]}}', b'{"tensors":{"q":[1,true]}}',
+    b'{"tensors":{"q":{"0":1}}}',
+    b'{"tensors":null}', b'{"tensors":{"q":[1,2]},"positions":[[[0]]]}',
+    b'{"tensors":{"q":[1,2]},"positions":9007199254740993}',
+    b'{"tensors":{"q":[1e300,1e300]}}', b'{"tensors":{"x":[[[1e39,-1e39]]]}}',
+    b'{"positions":[[1,2],[3,4]],"tensors":{}}',
     b'{"' + b"k" * 5000 + b'":1}', b'{"a\\u0000b":1}', b'{"positions":[' + b"1," * 3000 + b"x]}",
     b'{"positions":1e-400}',
 ]  # fmt: skip
@@ -170,8 +174,12 @@ def _files() -> list[bytes]:
             buffer = BytesIO()
             np.save(buffer, np.ones(shape, dtype))
             files.append(buffer.getvalue())
-    for arrays in ({"q": 4}, {"q": 4, "k": 4}, {"x": 3}, {"q": 4, "positions": 1}, {"x": 4, "y": 2}):
-        files.append(
-            safetensors.numpy.save({name: np.ones((1, 2, width), np.float32) for name, width in arrays.items()})
-        )
-    return files
+    widths: tuple[dict[str, int], ...] = (
+        {"q": 4},
+        {"q": 4, "k": 4},
+        {"x": 3},
+        {"q": 4, "positions": 1},
+        {"x": 4, "y": 2},
+    )
+    several = ({name: np.ones((1, 2, width), np.float32) for name, width in each.items()} for each in widths)
+    return [*files, *map(safetensors.numpy.save, several)]

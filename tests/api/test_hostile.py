@@ -1,5 +1,6 @@
 """Twenty thousand bad requests: each is refused in the one shape, none costs memory, none is a 5xx."""
 
+import asyncio
 import gc
 import json
 import os
@@ -61,7 +62,9 @@ async def _asked(client: Client, bad: Bad) -> Answer:
     received = [{"type": "http.request", "body": bad.body, "more_body": False}]
 
     async def receive() -> MutableMapping[str, Any]:
-        return received.pop() if received else {"type": "http.disconnect"}
+        if not received:
+            await asyncio.Event().wait()  # this client waits for its answer
+        return received.pop()
 
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
