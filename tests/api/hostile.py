@@ -55,6 +55,7 @@ RANGES = ["bytes=0-0", "bytes=-1", "bytes=5-", "bytes=9-5", "bytes=-", "bytes=0-
 "bytes=" + "9" * 40 + "-", "items=1-2",
           "bytes=a-b", "bytes", "=", "", "bytes=0-" + "9" * 300, "\xe9"]  # fmt: skip
 TAGS = ["*", "", '"', '"x"', 'W/"x"', '"a",' * 500, "x" * 1000, '"a" "b"', "W/", "\xe9", ",,,", '"' * 999]
+JSON, BINARY = b"application/json", b"application/octet-stream"
 METHODS = ["GET"] * 10 + ["HEAD", "POST", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "get", "X", "PATCH"]
 
 
@@ -84,8 +85,9 @@ class Generator:
         method = asked.method if self.random.random() < 0.9 else self.random.choice(METHODS)
         bad = Bad(method, self._path(asked), self._query(asked))
         if method == "POST":
-            bad.body = self._body(asked)
-            bad.headers.append((b"content-type", self._choice(MEDIA_TYPES)))
+            fitting, bad.body = self._body(asked)
+            kind = fitting if self.random.random() < 0.9 else self._choice(MEDIA_TYPES)
+            bad.headers.append((b"content-type", kind))
         self._headers(bad)
         return bad
 
@@ -93,24 +95,10 @@ class Generator:
         return self.random.choice(values).encode("latin-1", "replace")
 
     def _path(self, asked: Asked) -> bytes:
-        endings = [
-            "",
-            "",
-            "",
-            ".npy",
-            ".npz",
-            ".safetensors",
-            ".bin",
-            ".csv",
-            ".npyy",
-            ".",
-            "/",
-            ".npy.npy",
-            "%00",
-            "%2enpy",
-        ]
+        endings = ["", ".npy", ".npz", ".safetensors", ".bin", ".csv"] * 8
+        endings += [".npyy", ".", "/", ".npy.npy", "%00", "%2enpy"]
         path = f"/v1/{asked.scheme.family}/{asked.scheme.name}{self.random.choice(endings)}".encode()
-        if self.random.random() < 0.08:
+        if self.random.random() < 0.03:
             path = self._damaged(path)
         return path
 
@@ -126,12 +114,14 @@ class Generator:
         query = "&".join(f"{name}={value}" for name, value in pairs).encode()[:8000]
         return self._damaged(query) if self.random.random() < 0.1 else query
 
-    def _body(self, asked: Asked) -> bytes:
+    def _body(self, asked: Asked) -> tuple[bytes, bytes]:
+        """A media type and a body of that kind."""
         kind = self.random.random()
         if kind < 0.3:
-            return self.random.choice(JSON_BODIES)
+            return JSON, self.random.choice(JSON_BODIES)
         valid = json.dumps(asked.example.body).encode() if kind < 0.6 else self.random.choice(self.files)
-        return self._damaged(valid) if self.random.random() < 0.8 else valid
+        body = self._damaged(valid) if self.random.random() < 0.8 else valid
+        return JSON if kind < 0.6 else BINARY, body
 
     def _damaged(self, data: bytes) -> bytes:
         """Some bytes changed, cut, doubled or put in."""
