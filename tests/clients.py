@@ -35,7 +35,9 @@ def settings(**changes: Any) -> Settings:
 class Client:
     """Blocking requests to one app; every keyword of `httpx.AsyncClient.request` is taken."""
 
-    def __init__(self, transport: str, app: FastAPI, http: httpx.AsyncClient, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, app: FastAPI, http: httpx.AsyncClient, loop: asyncio.AbstractEventLoop, transport: str = "in-process"
+    ) -> None:
         self.transport = transport
         self.app = app
         self.http = http
@@ -90,7 +92,7 @@ def in_process(given: Settings) -> Iterator[Client]:
                 yield http
 
         with _entered(loop, opened) as http:
-            yield Client("in-process", app, http, loop)
+            yield Client(app, http, loop)
 
 
 @contextmanager
@@ -112,7 +114,7 @@ def on_port(given: Settings) -> Iterator[Client]:
                     yield http
 
             with _entered(loop, opened) as http:
-                yield Client("server", app, http, loop)
+                yield Client(app, http, loop, "server")
     finally:
         server.should_exit = True
         thread.join(WAIT_SECONDS)
@@ -130,6 +132,7 @@ def _loop() -> Iterator[asyncio.AbstractEventLoop]:
     try:
         yield loop
     finally:
+        asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result(WAIT_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(WAIT_SECONDS)
         loop.close()

@@ -1,0 +1,169 @@
+"""The bytes on a connection: what no client library would send, and what it would hide."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients import Client, on_port, settings
+from tests.live import Client as Connection
+
+TABLE = "/v1/encodings/rope.npy?length=3&dim=4"
+END = b"\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Client]:
+    with on_port(settings(body_bytes=100_000, body_idle_seconds=0.3)) as client:
+        yield client
+
+
+def port_of(client: Client) -> int:
+    port = client.http.base_url.port
+    assert port is not None
+    return port
+
+
+def talk(server: Client, data: bytes) -> bytes:
+    """Send these bytes and read to the end of the connection."""
+    with Connection(port_of(server)) as connection:
+        connection.send(data)
+        return connection.read()
+
+
+def ask(target: str, *fields: str, method: str = "GET", last: bool = True) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", "Host: x", *fields, *(["Connection: close"] if last else [])]
+    return "\r\n".join(lines).encode() + END
+
+
+def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
+    head, _, body = answer.partition(END)
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    assert len(headers) == len(lines)
+    return int(status.split()[1]), headers, body
+
+
+@pytest.mark.parametrize(
+    "target",
+    [f"http://x{TABLE}", f"http://other:99{TABLE}", TABLE.replace(".npy", "%2enpy"), TABLE.replace("rope", "%72ope"),
+     TABLE.replace("length", "%6cength"), TABLE + "#fragment"],
+)  # fmt: skip
+def test_the_same_target_otherwise_written_is_the_same_answer(server: Client, target: str) -> None:
+    plain = server.get(TABLE)
+    for _ in range(2):
+        status, headers, body = parsed(talk(server, ask(target)))
+        assert status == 200
+        assert headers["etag"] == plain.headers["etag"]
+        assert body == plain.content
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["//v1/encodings/rope.npy?length=3&dim=4", "/v1//encodings/rope.npy?length=3&dim=4",
+    "/./v1/encodings/rope.npy?length=3&dim=4",
+     "/v1/encodings/x/../rope.npy?length=3&dim=4", "/v1/encodings/rope.npy/?length=3&dim=4",
+     "/v1/encodings/rope%3flength=3",
+     "/v1/encodings/rope%252enpy?length=3&dim=4", "*"],
+)  # fmt: skip
+def test_paths_are_not_tidied(server: Client, target: str) -> None:
+    server.get(TABLE)
+    status, headers, _ = parsed(talk(server, ask(target)))
+    assert status in (400, 404)
+    assert headers["content-type"] == "application/problem+json"
+
+
+def test_a_slash_in_a_segment_is_a_slash(server: Client) -> None:
+    """Routes and caches read the decoded path alike, so one cannot poison the other."""
+    first = parsed(talk(server, ask("/v1/encodings%2Frope.npy?length=3&dim=4")))
+    again = parsed(talk(server, ask("/v1/encodings%2Frope.npy?length=3&dim=4")))
+    assert (first[0], first[2]) == (again[0], again[2]) == (200, server.get(TABLE).content)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_head_and_304_have_no_body_and_leave_the_connection_in_order(server: Client, times: int) -> None:
+    """Twice, because a repeated answer takes a shorter way."""
+    tag = server.get(TABLE).headers["etag"]
+    for _ in range(times):
+        data = ask(TABLE, method="HEAD", last=False) + ask(TABLE, f"If-None-Match: {tag}", last=False)
+        data += ask("/v1/encodings/rope?length=3&dim=4", method="HEAD", last=False) + ask("/health/live")
+        answers = re.split(rb"(?=HTTP/1\.1 \d{3} )", talk(server, data))[1:]
+        statuses = [parsed(answer)[0] for answer in answers]
+        assert statuses == [200, 304, 200, 200]
+        assert [parsed(answer)[2] for answer in answers] == [b"", b"", b"", b'{"status":"live"}']
+        assert parsed(answers[0])[1]["content-length"] == str(len(server.get(TABLE).content))
+        assert "content-length" not in parsed(answers[2])[1]
+
+
+def test_requests_in_a_row_are_answered_in_order(server: Client) -> None:
+    targets = [TABLE, "/health/live", TABLE, "/nothing", TABLE + "&offset=1", "/health/ready"]
+    data = b"".join(ask(target, last=target is targets[-1]) for target in targets)
+    answers = re.split(rb"(?=HTTP/1\.1 \d{3} )", talk(server, data))[1:]
+    assert [parsed(answer)[0] for answer in answers] == [200, 200, 200, 404, 200, 200]
+    assert parsed(answers[0])[2] == parsed(answers[2])[2] != parsed(answers[4])[2]
+
+
+def test_a_declared_body_over_the_limit_is_refused_before_it_comes(server: Client) -> None:
+    """S19: the answer is there although not one byte of 200 MB was sent."""
+    fields = ("Content-Type: application/json", "Content-Length: 200000000")
+    status, headers, body = parsed(talk(server, ask("/v1/apply/rope", *fields, method="POST", last=False)))
+    assert status == 413
+    assert headers["connection"] == "close"
+    assert b'"limit":100000' in body
+
+
+def test_an_endless_body_is_cut(server: Client) -> None:
+    fields = ("Content-Type: application/json", "Transfer-Encoding: chunked")
+    with Connection(port_of(server)) as connection:
+        connection.send(ask("/v1/apply/rope", *fields, method="POST", last=False))
+        for _ in range(3):
+            connection.send(b"c350\r\n" + b" " * 50_000 + b"\r\n")
+        status, headers, _ = parsed(connection.read())
+    assert status == 413
+    assert headers["connection"] == "close"
+
+
+def test_a_body_that_stalls_is_408(server: Client) -> None:
+    fields = ("Content-Type: application/json", "Content-Length: 100")
+    status, headers, body = parsed(talk(server, ask("/v1/apply/rope", *fields, method="POST", last=False) + b"{"))
+    assert status == 408
+    assert headers["connection"] == "close"
+    assert b"no byte of the body arrived for 0.3 seconds" in body
+    assert server.resources.budget.in_use == 0
+
+
+def test_expect_is_answered_before_the_body_is_sent(server: Client) -> None:
+    fields = ("Content-Type: application/json", "Content-Length: 18", "Expect: 100-continue")
+    target = "/v1/encodings/sinusoidal?dim=4"
+    with Connection(port_of(server)) as connection:
+        connection.send(ask(target, *fields, method="POST"))
+        assert connection.read(END).startswith(b"HTTP/1.1 100 ")
+        connection.send(b'{"positions": [0]}')
+        assert parsed(connection.read())[0] == 200
+    refusal = talk(server, ask(target + "&x=1", *fields, method="POST"))
+    assert parsed(refusal)[0] == 422
+
+
+def test_a_get_may_have_a_body_that_is_not_read(server: Client) -> None:
+    reply = server.request("GET", TABLE, content=b"x" * 10_000)
+    assert (reply.status_code, reply.content) == (200, server.get(TABLE).content)
+
+
+def test_no_header_can_be_injected(server: Client) -> None:
+    for target in ("/v1/encodings/rope.npy?length=3&dim=4&tensor=a%0d%0aX-Bad:%201", "/x%0d%0aX-Bad:%201"):
+        answer = talk(server, ask(target, "X-Request-ID: a\tb"))
+        assert b"\r\nX-Bad" not in answer
+        assert parsed(answer)[0] in (404, 422)
+
+
+def test_answers_above_the_threshold_have_their_length(server: Client) -> None:
+    target = "/v1/encodings/sinusoidal.npy?length=20000&dim=128"
+    status, headers, body = parsed(talk(server, ask(target)))
+    assert status == 200
+    assert "transfer-encoding" not in headers
+    assert headers["content-length"] == str(len(body)) == str(20000 * 128 * 4 + 128)
+
+
+def test_http_1_0_is_answered(server: Client) -> None:
+    status, _, body = parsed(talk(server, f"GET {TABLE} HTTP/1.0\r\n\r\n".encode()))
+    assert (status, body) == (200, server.get(TABLE).content)
