@@ -7,6 +7,7 @@ import http.client
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 HOST = "127.0.0.1"
@@ -63,7 +64,8 @@ def wait_until_ready(address: str) -> None:
 def fuzz(address: str, examples: str) -> int:
     command = ["-m", "schemathesis.cli", "run", f"http://{address}/openapi.json", "--checks", CHECKS]
     bounds = ["--max-examples", examples, "--workers", "1", "--seed", "1", "--generation-database", "none"]
-    return subprocess.run([sys.executable, *command, *bounds], check=False).returncode
+    with tempfile.TemporaryDirectory() as folder:  # what it remembers of a run is of no use to the next
+        return subprocess.run([sys.executable, *command, *bounds], cwd=folder, check=False).returncode
 
 
 if __name__ == "__main__":
