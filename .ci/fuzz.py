@@ -7,9 +7,11 @@ import http.client
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
-HOST = "127.0.0.1"
+CONFIGURATION = Path(__file__).with_name("schemathesis.toml").resolve()
 SECONDS_TO_START = 20
 CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
@@ -61,9 +63,19 @@ def wait_until_ready(address: str) -> None:
 
 
 def fuzz(address: str, examples: str) -> int:
-    command = ["-m", "schemathesis.cli", "run", f"http://{address}/openapi.json", "--checks", CHECKS]
+    command = [
+        "-m",
+        "schemathesis.cli",
+        "--config-file",
+        str(CONFIGURATION),
+        "run",
+        f"http://{address}/openapi.json",
+        "--checks",
+        CHECKS,
+    ]
     bounds = ["--max-examples", examples, "--workers", "1", "--seed", "1", "--generation-database", "none"]
-    return subprocess.run([sys.executable, *command, *bounds], check=False).returncode
+    with tempfile.TemporaryDirectory() as folder:  # what it remembers of a run is of no use to the next
+        return subprocess.run([*start, *command, *bounds], cwd=folder, check=False).returncode
 
 
 if __name__ == "__main__":
