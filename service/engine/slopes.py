@@ -96,8 +96,7 @@ def _write_piece(factors: Reals, form: str, first_query: int, first_key: int, ou
 def _distances(form: str, first: int, count: int) -> NDArray[np.float64]:
     """What the slopes are multiplied with, from the last query's first key to the first query's last key."""
     distances = np.arange(first, first + count, dtype=np.float64)
-    # 0 - |d|, for -|0| would be -0.
-    return distances if form == "relative" else 0.0 - np.abs(distances)
+    return distances if form == "relative" else -np.abs(distances)
 
 
 def refuse_unanswerable(

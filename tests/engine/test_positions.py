@@ -36,7 +36,9 @@ def test_positions_of_every_number_format(dtype: str) -> None:
 
 def test_bfloat16_positions() -> None:
     given = np.array([-0.0, 257, 0.5]).astype(ml_dtypes.bfloat16)
-    assert as_positions(given, "/positions").tolist() == [0, 256, 0.5]
+    values = as_positions(given, "/positions")
+    assert values.tolist() == [0, 256, 0.5]
+    assert not np.signbit(values[0])
     assert as_positions(np.array([2, -3]), "positions").dtype == np.float64
 
 

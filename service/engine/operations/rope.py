@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -170,19 +170,9 @@ def partners(x: Array, pairing: str) -> Array:
     ([2.0, 3.0, 0.0, 1.0], [1.0, 0.0, 3.0, 2.0])
     """
     other = np.empty(x.shape, x.dtype)
-    if pairing == "interleaved" and x.itemsize in _PAIR_OF:
-        # A pair is one integer of twice the size, and changing places is turning its bits by half of them.
-        pair, half = _PAIR_OF[x.itemsize], 8 * x.itemsize
-        pairs, swapped = x.view(pair), other.view(pair)
-        np.left_shift(pairs, half, out=swapped)
-        np.bitwise_or(swapped, pairs >> half, out=swapped)
-        return other
     first, second = pair_members(pairing, x.shape[-1])
     other[..., first], other[..., second] = x[..., second], x[..., first]
     return other
-
-
-_PAIR_OF: Mapping[int, np.dtype[np.unsignedinteger[Any]]] = {2: np.dtype(np.uint32), 4: np.dtype(np.uint64)}
 
 
 def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
