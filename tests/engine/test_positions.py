@@ -57,6 +57,12 @@ def test_parts_of_listed_and_consecutive_positions() -> None:
     assert part(Positioned(length=4, offset=10), {}, -5, 0) == range(5, 10)
 
 
+def test_a_block_reads_its_own_positions_only() -> None:
+    """Checked once as a whole, positions are not looked at again for every block."""
+    given = np.array([1, 2, np.nan])
+    assert np.asarray(part(Positioned(), {"positions": given}, 0, 2)).tolist() == [1, 2]
+
+
 def test_a_number_is_one_position() -> None:
     places = where(Positioned(), {"positions": np.array(3)})
     assert (places.shape, places.axes) == ((1,), ("position",))
