@@ -48,6 +48,8 @@ class Supervisor:
         if pid == 0:
             self._become_worker()  # pragma: no cover - only the child comes here
         self.started[pid] = time.monotonic()
+        if self.stopping:  # another thread took the signal between the fork and this note
+            os.kill(pid, signal.SIGTERM)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
     def _become_worker(self) -> None:  # pragma: no cover - runs in the child, which ends without unwinding
@@ -80,9 +82,11 @@ class Supervisor:
     def reap(self) -> None:
         """Wait for a worker to end; put another in its place unless it was asked to, or never served."""
         pid, status = os.wait()
-        lived = time.monotonic() - self.started.pop(pid)
-        if self.stopping:
+        # The first process of a container also inherits children that it did not start.
+        started = self.started.pop(pid, None)
+        if started is None or self.stopping:
             return
+        lived = time.monotonic() - started
         code = os.waitstatus_to_exitcode(status)
         log.error("worker %d ended after %.1f s (exit %d)", pid, lived, code)
         if lived < FIRST_SECONDS:

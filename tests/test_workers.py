@@ -105,3 +105,22 @@ def test_a_second_signal_is_passed_on_and_sets_no_second_alarm(monkeypatch: pyte
     supervisor.stop(signal.SIGINT, None)
     assert sent == [(11, 15), (12, 15), (11, 2), (12, 2)]
     assert alarms == [5]
+
+
+def test_a_child_that_it_did_not_start_is_none_of_its_business(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "wait", lambda: (99, 0))
+    supervisor = Supervisor(lambda: 0, grace_seconds=3)
+    supervisor.started = {11: 0.0}
+    supervisor.reap()
+    assert supervisor.started == {11: 0.0}
+    assert supervisor.result == 0
+
+
+def test_a_worker_that_starts_while_all_stop_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "fork", lambda: 12)
+    monkeypatch.setattr(os, "kill", lambda pid, sig: sent.append((pid, sig)))
+    supervisor = Supervisor(lambda: 0, grace_seconds=3)
+    supervisor.stopping = True
+    supervisor.start()
+    assert sent == [(12, signal.SIGTERM)]
