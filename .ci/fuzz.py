@@ -63,16 +63,8 @@ def wait_until_ready(address: str) -> None:
 
 
 def fuzz(address: str, examples: str) -> int:
-    command = [
-        "-m",
-        "schemathesis.cli",
-        "--config-file",
-        str(CONFIGURATION),
-        "run",
-        f"http://{address}/openapi.json",
-        "--checks",
-        CHECKS,
-    ]
+    start = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION)]
+    command = ["run", f"http://{address}/openapi.json", "--checks", CHECKS]
     bounds = ["--max-examples", examples, "--workers", "1", "--seed", "1", "--generation-database", "none"]
     with tempfile.TemporaryDirectory() as folder:  # what it remembers of a run is of no use to the next
         return subprocess.run([*start, *command, *bounds], cwd=folder, check=False).returncode
