@@ -134,7 +134,7 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
         window = byte_range(request.headers.get("range"), request.headers.get("if-range"), tag, wanted.size)
         if window != "whole":
             return _part(wanted, headers, window, resources)
-    if wanted.bound > min(resources.stream_bytes, resources.replies.largest):
+    if wanted.bound > resources.stream_bytes:
         return _streamed(wanted, headers, resources, Share(resources.budget))
     # A pinned address is cacheable for longer: the same tag and bytes, under other headers.
     key += b"pinned" if asked.pinned else b""

@@ -21,9 +21,6 @@ class Fixed:
         self.unmodified = encoded(common)
         self.headers = encoded([*common, ("Content-Type", media_type), ("Content-Length", str(len(content)))])
 
-    async def __call__(self, request: Request) -> Response:
-        return self.answer(request)
-
     def answer(self, request: Request) -> Response:
         if none_match(if_none_match(request.scope["headers"]), self.tag) == "unmodified":
             return Bytes(304, self.unmodified, b"")

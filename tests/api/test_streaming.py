@@ -161,27 +161,24 @@ def test_a_disconnect_is_noticed_in_process(direct: Client, when: str) -> None:
     assert all(message.get("more_body") for message in sent[1:])
 
 
-def test_memory_does_not_grow_with_the_number_of_answers(client: Client) -> None:
-    """S22, shortened: mixed formats, large and small, all different."""
+@pytest.mark.parametrize("transport", list(TRANSPORTS))
+def test_memory_does_not_grow_with_the_number_of_answers(transport: str) -> None:
+    """S22, shortened: mixed formats, all different."""
     endings = [".npy", ".npz", ".safetensors", "", ".csv"]
+    limit = 16 * 2**20
 
     def ask(numbers: range) -> int:
         for number in numbers:
-            reply = client.get(f"/v1/encodings/sinusoidal{endings[number % 5]}?length=1500&dim=512&base=8{number}")
+            reply = client.get(f"/v1/encodings/sinusoidal{endings[number % 5]}?length=1000&dim=512&base=8{number}")
             assert reply.status_code == 200
         gc.collect()
         return resident()
 
-    resources = client.resources
-    limits = resources.tables.limit_bytes, resources.replies.limit_bytes
-    resources.tables.limit_bytes = resources.replies.limit_bytes = 16 * 2**20
-    try:
-        ask(range(25))
-        early = ask(range(25, 40))
-        late = ask(range(40, 70))
-    finally:
-        resources.tables.limit_bytes, resources.replies.limit_bytes = limits
-    assert resources.replies.held_bytes <= 16 * 2**20
+    with TRANSPORTS[transport](settings(table_cache_bytes=limit, reply_cache_bytes=limit)) as client:
+        early = ask(range(30))
+        late = ask(range(30, 80))
+        assert client.resources.replies.held_bytes <= limit
+        assert client.resources.tables.held_bytes <= limit
     assert late - early < 25 * 2**20
 
 

@@ -1,0 +1,143 @@
+"""The cache of finished replies: bounded by bytes, the longest unused first out, and removable."""
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+
+from service.api.caching import ENTRY_BYTES, MOST_ALIASES, Reply, ReplyCache, head
+from service.api.problems import Problem, problem_from
+from tests.api.requests import GETS_IN_EVERY_FORMAT, Asked
+from tests.clients import Client, in_process, settings
+
+KIB = 1024
+
+
+def reply(size: int) -> Reply:
+    """One that is counted as so many bytes, but for the length of its request."""
+    nothing = head(200, [])
+    return Reply('"t"', nothing, nothing, nothing, bytes(size - ENTRY_BYTES))
+
+
+def test_the_longest_unused_goes_first() -> None:
+    cache = ReplyCache(80 * KIB)
+    for name in (b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h", b"i"):
+        cache.keep(name, reply(9 * KIB))
+        cache.alias(name, ("/", name))
+        assert cache.held_bytes <= 80 * KIB
+        cache.by_request(b"a")
+    assert cache.by_request(b"a") is not None
+    assert cache.by_address(("/", b"a")) is cache.by_request(b"a")
+    assert cache.by_request(b"b") is None
+    assert cache.by_address(("/", b"b")) is None
+    cache.by_address(("/", b"c"))
+    cache.keep(b"j", reply(9 * KIB))
+    assert cache.by_request(b"c") is not None
+    assert cache.by_request(b"d") is None
+
+
+def test_what_is_too_large_for_an_eighth_is_not_kept() -> None:
+    cache = ReplyCache(80 * KIB)
+    assert cache.largest == 10 * KIB
+    cache.keep(b"a", reply(10 * KIB - 1))
+    cache.keep(b"b", reply(10 * KIB))
+    assert cache.by_request(b"a") is not None
+    assert cache.by_request(b"b") is None
+    cache.alias(b"b", ("/", b""))
+    assert cache.by_address(("/", b"")) is None
+    assert cache.held_bytes == 10 * KIB
+
+
+def test_spellings_are_counted_and_few() -> None:
+    cache = ReplyCache(80 * KIB)
+    cache.keep(b"a", reply(5 * KIB))
+    first = cache.by_request(b"a")
+    before = cache.held_bytes
+    for number in range(2 * MOST_ALIASES):
+        cache.alias(b"a", ("/path", b"%03d" % number))
+    assert [cache.by_address(("/path", b"%03d" % number)) is first for number in range(2 * MOST_ALIASES)] == (
+        [True] * MOST_ALIASES + [False] * MOST_ALIASES
+    )
+    assert cache.held_bytes == before + MOST_ALIASES * 8
+    cache.alias(b"a", ("/path", b"000"))
+    cache.keep(b"a", reply(6 * KIB))
+    assert cache.by_request(b"a") is first
+    assert cache.held_bytes == before + MOST_ALIASES * 8
+
+
+def test_long_spellings_push_out_what_is_old() -> None:
+    cache = ReplyCache(80 * KIB)
+    for number in range(9):
+        cache.keep(b"%d" % number, reply(8 * KIB))
+    assert cache.by_request(b"0") is not None
+    for number in range(MOST_ALIASES):
+        cache.alias(b"0", ("/" * 4000, b"%d" % number))
+    assert cache.held_bytes <= 80 * KIB
+    assert cache.by_request(b"1") is None
+    assert cache.by_request(b"0") is not None
+
+
+@pytest.mark.parametrize("asked", GETS_IN_EVERY_FORMAT, ids=str)
+def test_without_caches_the_answers_are_the_same(direct: Client, uncached: Client, asked: Asked) -> None:
+    for _ in range(2):
+        plain, cached = uncached.get(asked.target), direct.get(asked.target)
+        if plain.status_code == 406:
+            continue
+        assert plain.content == cached.content
+        unlike = {"x-request-id", "server-timing"}
+        shown = [{key: value for key, value in each.headers.items() if key not in unlike} for each in (plain, cached)]
+        assert shown[0] == shown[1]
+    assert uncached.resources.replies.held_bytes == uncached.resources.tables.held_bytes == 0
+
+
+@pytest.fixture(scope="module")
+def uncached() -> Any:
+    with in_process(settings(reply_cache_bytes=0, table_cache_bytes=0)) as client:
+        yield client
+
+
+def test_what_was_asked_before_does_not_show(direct: Client) -> None:
+    """Rows from the table cache are the rows that would be computed: longer, shorter, shifted and overlapping."""
+    target = "/v1/encodings/sinusoidal.bin?dim=24&base=4242&length={}&offset={}"
+    whole = direct.get(target.format(3000, 0)).content
+    for length, offset in ((10, 0), (2000, 500), (1, 2999), (700, 300), (2500, 250)):
+        part = direct.get(target.format(length, offset)).content
+        assert part == whole[offset * 96 : (offset + length) * 96]
+    with in_process(settings(table_cache_bytes=0)) as alone:
+        assert alone.get(target.format(700, 300)).content == whole[300 * 96 : 1000 * 96]
+
+
+def test_a_problem_stays_below_8_kilobytes() -> None:
+    faults = [{"parameter": f"p{number}", "code": "x", "detail": "d" * 900} for number in range(30)]
+    body = Problem("invalid-parameters", "e" * 2000, faults).body("id")
+    assert 2000 < len(body) <= 8192
+    assert body.count(b'"code"') == 5
+    assert len(Problem("invalid-parameters", "e", [{"detail": "d" * 9000}]).body("id")) < 300
+
+
+def test_other_exceptions_are_nobodys_refusal() -> None:
+    assert problem_from(ValueError("x")) is None
+
+
+def test_a_client_that_leaves_while_sending_is_answered_to_nobody(direct: Client) -> None:
+    sent: list[MutableMapping[str, Any]] = []
+    parts: list[MutableMapping[str, Any]] = [
+        {"type": "http.request", "body": b'{"pos', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> MutableMapping[str, Any]:
+        await asyncio.sleep(0)
+        return parts.pop(0)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/encodings/sinusoidal", "query_string": b"dim=4",
+    "root_path": "",
+             "headers": [(b"content-type", b"application/json")], "scheme": "http", "server": None, "client": None,
+             "asgi": {"version": "3.0"}, "http_version": "1.1"}  # fmt: skip
+    direct.run(direct.app(scope, receive, send))
+    assert sent[0]["status"] == 400
+    assert direct.resources.budget.in_use == 0
