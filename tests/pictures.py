@@ -1,6 +1,6 @@
 """Draw the picture at the head of the README from the service's own answer.
 
-    pip install matplotlib && python -m tests.pictures
+pip install matplotlib && python -m tests.pictures
 """
 
 import io
@@ -23,7 +23,9 @@ def main() -> None:
     figure = Figure(figsize=(9, 3.6), dpi=100, layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(table, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
-    axes.set(xlabel="channel (sin, cos, sin, cos, …)", ylabel="position", title="sinusoidal, 50 positions of 128 channels")
+    axes.set(
+        xlabel="channel (sin, cos, sin, cos, …)", ylabel="position", title="sinusoidal, 50 positions of 128 channels"
+    )
     figure.colorbar(image, ax=axes, label="value")
     figure.savefig(PICTURE, metadata={"Software": None})
 

@@ -84,9 +84,7 @@ def _refuse_unknown(scheme: Scheme[Any, Any], pairs: Mapping[str, str]) -> None:
     # Looking for the nearest name takes time: for as many as a problem lists, not for thousands.
     unknown = [name for name in pairs if name not in known][:MOST_ERRORS]
     faults = [
-        unknown_name(
-            echo(name), name, known, what=f"{echo(name)} is not a parameter of {scheme.family}/{scheme.name}"
-        )
+        unknown_name(echo(name), name, known, what=f"{echo(name)} is not a parameter of {scheme.family}/{scheme.name}")
         for name in unknown
     ]
     if faults:

@@ -122,6 +122,8 @@ def as_positions(array: NDArray[Any], name: str) -> NDArray[np.float64]:
     >>> as_positions(np.array([3, -0.0]), "/positions").tolist()
     [3.0, 0.0]
     """
+    if array.ndim == 0:
+        raise Refusal(name, "shape", "positions is a single number; a list is needed, such as [7]")
     if array.size == 0:
         raise Refusal(name, "empty", "positions is empty; at least one position is needed")
     if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
@@ -136,11 +138,11 @@ def as_positions(array: NDArray[Any], name: str) -> NDArray[np.float64]:
 
 def _outside(array: NDArray[Any], index: int, name: str) -> Refusal:
     place = "/".join(str(int(axis)) for axis in np.unravel_index(index, array.shape))
-    pointer = f"{name}/{place}" if place and name.startswith("/") else name
+    pointer = f"{name}/{place}" if name.startswith("/") else name
     return Refusal(
         pointer,
         "out_of_range",
-        f"position {place or 0} is {array.flat[index]}; positions are finite numbers between -2^53 and 2^53, "
+        f"position {place} is {array.flat[index]}; positions are finite numbers between -2^53 and 2^53, "
         "where every integer is a float64",
         limit=LARGEST_EXACT_INTEGER,
     )
@@ -148,7 +150,7 @@ def _outside(array: NDArray[Any], index: int, name: str) -> Refusal:
 
 def _explicit(array: NDArray[Any], name: str) -> Where:
     values = as_positions(array, name)
-    return Where(values.shape or (1,), values.reshape(-1))
+    return Where(values.shape, values.reshape(-1))
 
 
 def _refuse_beside_positions(params: Positioned) -> None:

@@ -148,7 +148,7 @@ def positions_of(params: Placed, inputs: Inputs, rows: Mapping[str, Rows]) -> tu
 
 def _explicit(given: Array, pointer: str, rows: Mapping[str, Rows], length: int) -> tuple[Values, int]:
     values = as_positions(given, pointer)
-    shape = values.shape or (1,)
+    shape = values.shape
     for name, of in rows.items():
         wanted = (*of.shape[: len(shape) - 1], length)
         if len(shape) - 1 > of.length_axis or shape != wanted:

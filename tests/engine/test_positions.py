@@ -63,9 +63,10 @@ def test_a_block_reads_its_own_positions_only() -> None:
     assert np.asarray(part(Positioned(), {"positions": given}, 0, 2)).tolist() == [1, 2]
 
 
-def test_a_number_is_one_position() -> None:
-    places = where(Positioned(), {"positions": np.array(3)})
-    assert (places.shape, places.axes) == ((1,), ("position",))
+def test_a_number_alone_is_no_list_of_positions() -> None:
+    with pytest.raises(Refusal, match=r"a list is needed, such as \[7\]") as refusal:
+        where(Positioned(), {"positions": np.array(3)})
+    assert refusal.value.faults[0].parameter == "/positions"
 
 
 def test_names_of_leading_axes() -> None:
@@ -82,7 +83,6 @@ def test_names_of_leading_axes() -> None:
         (np.array([0, 0, np.nan]), "/positions/2"),
         (np.array([np.inf, 0]), "/positions/0"),
         (np.array([1e16], np.float32), "/positions/0"),
-        (np.array(-np.inf), "/positions"),
     ],
 )
 def test_positions_that_float64_cannot_count(values: Array, place: str) -> None:
