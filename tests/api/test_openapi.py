@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.api.openapi import document, operation_id, text
+from service.api.openapi import document, text
+from service.api.openapi_operations import operation_id
 from service.api.openapi_responses import ANY_REQUEST
 from service.api.problems import PROBLEMS
 from service.api.query import REPLY_PARAMETERS

@@ -1,0 +1,95 @@
+"""The parameters of the OpenAPI document: one component each, named for its scheme."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from service.api.openapi_schemas import TEXT, AnyScheme, Schema, choices, has_several, pascal, ref
+from service.api.parameters import parameters_schema
+from service.api.query import REPLY_PARAMETERS
+from service.engine import SCHEMES
+
+
+def parameters(scheme: AnyScheme, names: list[str], kind: str) -> list[Schema]:
+    required = [name for name in names if scheme.params.model_fields[name].is_required()]
+    optional = [name for name in names if name not in required]
+    own = [parameter_ref(_own(scheme, name)) for name in (*required, *optional)]
+    tensor = [parameter_ref(_own(scheme, "tensor"))] if has_several(scheme) else []
+    path = [parameter_ref("extension")] if kind == "file" else []
+    spelling = [parameter_ref("nonfinite")] if kind == "json" and may_be_infinite(scheme) else []
+    return [*path, *own, *tensor, *spelling, parameter_ref(_own(scheme, "revision"))]
+
+
+def _own(scheme: AnyScheme, name: str) -> str:
+    return f"{scheme.family}.{scheme.name}.{name}"
+
+
+def parameter_ref(name: str) -> Schema:
+    return {"$ref": f"#/components/parameters/{name}"}
+
+
+def parameter_components() -> Iterator[tuple[str, Schema]]:
+    for scheme in SCHEMES:
+        whole = parameters_schema(scheme.params)
+        for name, schema in whole["properties"].items():
+            yield _own(scheme, name), _parameter(scheme, name, schema, name in whole["required"])
+        if has_several(scheme):
+            yield _own(scheme, "tensor"), _query("tensor", ref(pascal(scheme.family, scheme.name, "tensor")))
+        yield _own(scheme, "revision"), _query("revision", {"type": "integer", "const": scheme.revision})
+    yield "nonfinite", _query("nonfinite", ref("Nonfinite") | {"default": "refuse"})
+    yield "extension", _extension()
+    yield "If-None-Match", _header("If-None-Match", "ETags that the caller holds: 304 if the answer is one of them.")
+    yield "Range", _header("Range", "One range of bytes, such as `bytes=0-1023`. Only its rows are computed.")
+    yield "If-Range", _header("If-Range", "The ETag that `Range` is about: the whole file if it is another one.")
+
+
+def _query(name: str, schema: Schema) -> Schema:
+    return {"name": name, "in": "query", "description": REPLY_PARAMETERS[name], "required": False, "schema": schema}
+
+
+def _header(name: str, description: str) -> Schema:
+    return {"name": name, "in": "header", "description": description, "required": False, "schema": TEXT}
+
+
+def _extension() -> Schema:
+    return {
+        "name": "extension",
+        "in": "path",
+        "description": "The format of the file.",
+        "required": True,
+        "schema": ref("Extension"),
+        "example": "safetensors",
+    }
+
+
+def _parameter(scheme: AnyScheme, name: str, schema: Schema, required: bool) -> Schema:
+    plain = {key: value for key, value in schema.items() if key != "description"}
+    if name in choices(scheme):
+        default = {key: plain[key] for key in ("default",) if key in plain}
+        plain = ref(pascal(scheme.family, scheme.name, name)) | default
+    parameter: Schema = {
+        "name": name,
+        "in": "query",
+        "description": schema["description"],
+        "required": required,
+        "schema": plain,
+    }
+    if schema["type"] == "array":
+        parameter |= {"style": "form", "explode": False}
+    # A body's examples differ in what goes beside them, so only an example without a body fills in the form.
+    first = scheme.examples[0]
+    given = first.query.get(name) if first.body is None or required else None
+    return parameter if given is None else parameter | {"example": _value(given, schema)}
+
+
+def _value(given: str, schema: Schema) -> Any:
+    """An example's text as the value that its schema describes."""
+    if schema["type"] == "array":
+        return [_value(part, schema["items"]) for part in given.split(",")]
+    return given if schema["type"] == "string" else orjson.loads(given)
+
+
+def may_be_infinite(scheme: AnyScheme) -> bool:
+    """Whether an answer can hold what JSON cannot: tables are finite, or refused; what callers bring need not be."""
+    return scheme.needs_body
