@@ -159,7 +159,7 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
         wanted = await resources.work(
             lambda: understand(scheme, asked, extension, arrays_from(scheme, kind, body), resources)
         )
-        if wanted.bound > resources.stream_bytes and extension not in TEXTUAL:
+        if wanted.bound > resources.stream_bytes:
             return _streamed(wanted, headers, resources, share)
         timing = Timing()
         share.take(_whole_bytes(wanted))

@@ -57,6 +57,7 @@ def test_the_answer_to_a_post_streams_too(extension: str) -> None:
         whole = client.post(f"/v1/apply/rope{ending}", json=body)
     with in_process(settings(stream_bytes=1000)) as client:
         streamed = client.post(f"/v1/apply/rope{ending}", json=body)
+        assert "server-timing" not in streamed.headers  # nothing was computed when the header went out
         assert client.resources.budget.in_use == 0
     assert streamed.content == whole.content
     assert streamed.headers["cache-control"] == "no-store"
