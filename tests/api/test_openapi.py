@@ -151,7 +151,7 @@ def test_a_scheme_that_nobody_uses_and_whose_first_example_has_a_list(monkeypatc
     sinusoidal = by_key("encodings", "sinusoidal")
     listed = next(each for each in sinusoidal.examples if "positions" in each.query)
     scheme = replace(sinusoidal, used_by=(), examples=(listed, *sinusoidal.examples))
-    for module in ("openapi", "openapi_schemas"):
+    for module in ("openapi", "openapi_operations", "openapi_parameters", "openapi_schemas"):
         monkeypatch.setattr(f"service.api.{module}.SCHEMES", (scheme,))
     told = document()
     assert next(iter(told["components"]["parameters"])) == "encodings.sinusoidal.length"
