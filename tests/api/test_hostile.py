@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import MutableMapping
 from typing import Any
@@ -30,15 +31,18 @@ def test_every_scheme_is_drawn() -> None:
 def test_twenty_thousand_bad_requests() -> None:
     generator = Generator(2026)
     seen: Counter[int] = Counter()
+    took: list[float] = []
     warm = 0
     with in_process(settings(**SMALL)) as client:
         for done in range(0, REQUESTS, BATCH):
             requests = [next(generator) for _ in range(BATCH)]
-            for bad, answer in zip(requests, client.run(_all(client, requests)), strict=True):
+            for bad, (answer, seconds) in zip(requests, client.run(_all(client, requests)), strict=True):
                 try:
-                    seen[_checked(bad, answer)] += 1
+                    status = _checked(bad, answer)
                 except BaseException as error:
                     raise AssertionError(f"after {done}: {bad}\n{answer}") from error
+                seen[status] += 1
+                took += [seconds] if status >= 400 else []
             if done == WARM:
                 warm = _resident()
         grown = _resident() - warm
@@ -47,14 +51,22 @@ def test_twenty_thousand_bad_requests() -> None:
     assert grown < GROWTH_BYTES
     # The generator reaches every door, and most of what it sends is refused.
     assert {200, 206, 304, 400, 404, 405, 406, 415, 416, 422, 431} <= set(seen)
-    assert sum(count for status, count in seen.items() if status >= 400) > 0.7 * REQUESTS
+    assert len(took) > 0.7 * REQUESTS
+    # "In under 50 ms": all but the few that the machine itself held up.
+    assert sorted(took)[int(0.995 * len(took))] < 0.05
 
 
 Answer = list[MutableMapping[str, Any]]
 
 
-async def _all(client: Client, requests: list[Bad]) -> list[Answer]:
-    return [await _asked(client, bad) for bad in requests]
+async def _all(client: Client, requests: list[Bad]) -> list[tuple[Answer, float]]:
+    """The answers, and the seconds that each took."""
+    answers = []
+    for bad in requests:
+        begun = time.perf_counter()
+        answer = await _asked(client, bad)
+        answers.append((answer, time.perf_counter() - begun))
+    return answers
 
 
 async def _asked(client: Client, bad: Bad) -> Answer:
