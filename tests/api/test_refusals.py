@@ -12,7 +12,6 @@ from tests.clients import Client, in_process, settings
 
 ROPE = "/v1/encodings/rope"
 SINUSOIDAL = "/v1/encodings/sinusoidal"
-APPLY = "/v1/apply/rope"
 
 
 def path(scheme: Scheme[Any, Any]) -> str:
@@ -28,89 +27,6 @@ def example(scheme: Scheme[Any, Any]) -> dict[str, Any]:
     if not scheme.needs_body:
         return {}
     return {"json": next(each.example.body for each in EXAMPLES if each.scheme is scheme)}
-
-
-# 404
-
-
-@pytest.mark.parametrize(
-    "target",
-    [f"{ROPE}.", f"{ROPE}/", f"{ROPE}/npy", "/v1/encodings/ropé", "/v1/encodings/rope%00", "/v1",
-     "/v1/encodings", "/v1/encodings/", "/%2e%2e/%2e%2e/etc/passwd", "/v1/encodings/..%2frope.npy.", "/" + "x" * 5000,
-     "/v1/encodings/rope;a=b", "/V1/encodings/rope", "/v1/encodings/ROPE", "/v1/schemes/", "/v1/encodings/%ff",
-     "/v1/encodings/%F0%9F%8C%80", "/health"],
-)  # fmt: skip
-def test_an_unknown_path_is_404(client: Client, target: str) -> None:
-    document = refused(client.get(target), "not-found")
-    assert fault(document, "path")["code"] == "unknown"
-
-
-def test_an_unknown_path_names_the_nearest(client: Client) -> None:
-    document = refused(client.get("/v1/encodings/sinusiodal"), "not-found")
-    assert fault(document, "path")["did_you_mean"] == SINUSOIDAL
-    assert f"known are {SINUSOIDAL}, " in document["detail"]
-    assert "{extension}" not in document["detail"]
-
-
-@pytest.mark.parametrize(
-    ("given", "near"),
-    [
-        ("npyy", "npy"),
-        (".npy", "npy"),
-        ("npy.npy", "npy"),
-        ("NPY", "npy"),
-        ("safetensor", "safetensors"),
-        ("json", None),
-        ("png%20", None),
-    ],
-)
-def test_an_unknown_extension_names_the_known_ones(client: Client, given: str, near: str | None) -> None:
-    document = refused(client.get(f"{ROPE}.{given}?length=2&dim=4"), "not-found")
-    assert fault(document, "extension").get("did_you_mean") == near
-    assert ".npy, .npz, .safetensors, .bin, .csv, and none for JSON" in document["detail"]
-
-
-def test_an_unknown_scheme_of_the_catalogue_is_404(client: Client) -> None:
-    document = refused(client.get("/v1/schemes/ropes"), "not-found")
-    assert fault(document, "scheme")["did_you_mean"] == "rope"
-
-
-@pytest.mark.parametrize("host", ["[", "]", "a:b:c", "", "é", "/", "a b", "[::1", "x" * 300])
-def test_the_host_has_no_say(direct: Client, host: str) -> None:
-    reply = direct.get("/v1/nothing", headers={"host": host.encode()})
-    refused(reply, "not-found")
-    assert direct.get(f"{ROPE}?length=1&dim=2", headers={"host": host.encode()}).status_code == 200
-
-
-# 405
-
-
-@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: "-".join(scheme.key))
-@pytest.mark.parametrize("verb", ["PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"])
-@pytest.mark.parametrize("ending", ["", ".npy"])
-def test_another_verb_is_405(client: Client, scheme: Scheme[Any, Any], verb: str, ending: str) -> None:
-    reply = client.request(verb, path(scheme) + ending)
-    document = refused(reply, "method-not-allowed")
-    allowed = ["OPTIONS"]
-    allowed += [] if scheme.needs_body else ["GET", "HEAD"]
-    allowed += ["POST"] if scheme.inputs else []
-    assert reply.headers["allow"] == ", ".join(sorted(allowed))
-    assert verb in document["detail"]
-
-
-@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: "-".join(scheme.key))
-def test_options_lists_the_verbs(client: Client, scheme: Scheme[Any, Any]) -> None:
-    reply = client.request("OPTIONS", path(scheme))
-    assert (reply.status_code, reply.content) == (204, b"")
-    assert reply.headers["allow"] == client.request("DELETE", path(scheme)).headers["allow"]
-
-
-def test_get_on_an_operation_is_405(client: Client) -> None:
-    reply = client.get(APPLY)
-    refused(reply, "method-not-allowed")
-    assert reply.headers["allow"] == "OPTIONS, POST"
-    head = client.head(APPLY)
-    assert (head.status_code, head.content) == (405, b"")
 
 
 # 414, 431
