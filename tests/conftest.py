@@ -2,9 +2,14 @@
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from tests.clients import TRANSPORTS, Client, settings
+
+# A loaded machine is no fault of the code: nothing here is judged by the clock.
+hypothesis.settings.register_profile("posenc", deadline=None)
+hypothesis.settings.load_profile("posenc")
 
 
 @pytest.fixture(scope="session", params=list(TRANSPORTS))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
-from service.engine.scheme import whole
 from service.engine.sinusoids import SinusoidalTable, channels, fastest
 from tests.engine.answers import DTYPE_NAMES, answer, assert_rounded_once, only, refused
 from tests.oracles.oracle_sinusoidal import encoding, frequency
@@ -97,8 +96,6 @@ def test_axes() -> None:
     params = scheme.params(dim=4)
     batch = scheme.tensors(params, {"positions": np.zeros((2, 3, 4))})["encoding"]
     assert batch.axes == ("batch_0", "batch_1", "position", "channel")
-    single = whole(scheme, params, {"positions": np.array(2)})["encoding"]
-    assert single.shape == (1, 4)
     assert scheme.facts(scheme.params(dim=5), {}) == {"sines": 3, "cosines": 2}
 
 
