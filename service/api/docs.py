@@ -33,6 +33,7 @@ GUARDS = (
 )
 HTML = "text/html; charset=utf-8"
 CSS = "text/css; charset=utf-8"
+PNG = "image/png"
 JAVASCRIPT = "text/javascript; charset=utf-8"
 
 SWAGGER_UI = {
@@ -47,6 +48,7 @@ def install(app: FastAPI, docs: Literal["on", "off"]) -> None:
     """Add the pages, read when first asked for; Swagger UI and the OpenAPI document only where they are on."""
     _add(app, "/", lambda: _page(_landing(docs)))
     _add(app, "/web/page.css", lambda: _file("page.css", CSS))
+    _add(app, "/web/sinusoidal.png", lambda: _file("sinusoidal.png", PNG))
     _add(app, "/problems", lambda: _page(_problem_list()))
     app.router.add_route("/problems/{slug}", _problem, methods=["GET"])
     if docs == "on":

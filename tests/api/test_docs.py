@@ -17,7 +17,13 @@ from service.api.problems import PROBLEMS
 from tests.clients import Client, in_process, settings
 
 PAGES = ["/", "/docs", "/problems", "/problems/not-found"]
-ASSETS = ["/web/page.css", "/web/docs.js", "/web/swagger-ui.css", "/web/swagger-ui-bundle.js"]
+ASSETS = [
+    "/web/page.css",
+    "/web/docs.js",
+    "/web/sinusoidal.png",
+    "/web/swagger-ui.css",
+    "/web/swagger-ui-bundle.js",
+]
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +61,7 @@ def test_a_page_is_guarded_and_cacheable(path: str, direct: Client) -> None:
         ("/docs", "text/html; charset=utf-8"),
         ("/problems", "text/html; charset=utf-8"),
         ("/web/page.css", "text/css; charset=utf-8"),
+        ("/web/sinusoidal.png", "image/png"),
         ("/web/docs.js", "text/javascript; charset=utf-8"),
         ("/web/swagger-ui-bundle.js", "text/javascript; charset=utf-8"),
     ],

@@ -20,12 +20,13 @@ from service.api.schemes import address
 from service.engine import SCHEMES, by_key
 from service.engine.scheme import Example, Scheme
 from tests.api.schema import faults, resolved
+from tests.api.test_docs import ASSETS
 from tests.clients import Client, in_process, on_port, settings
 from tests.live import Client as Connection
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
 DOCUMENT = document()
-UNLISTED = {"/", "/docs", "/web/page.css", "/web/docs.js", "/web/swagger-ui.css", "/web/swagger-ui-bundle.js"}
+UNLISTED = {"/", "/docs", *ASSETS}
 
 Operation = dict[str, Any]
 AnyScheme = Scheme[Any, Any]
