@@ -25,7 +25,7 @@ from service.api.caching import (
 )
 from service.api.limits import Share, refuse_large
 from service.api.problems import Problem
-from service.api.query import Asked, choose, read_asked
+from service.api.query import Asked, choose, read_asked, textual
 from service.api.replies import Bytes, Streamed
 from service.api.resources import Resources
 from service.engine.scheme import Inputs, Scheme, Tensors
@@ -147,9 +147,7 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
 async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """POST with the caller's arrays: the answer is stored by nobody."""
     kind = media_type(request)
-    # Numbers in JSON have no number format of their own; they are float32 unless the query says otherwise.
-    textual = {"dtype": "float32"} if kind == JSON and "dtype" in scheme.params.model_fields else {}
-    asked = read_asked(scheme, request.scope["query_string"], textual)
+    asked = read_asked(scheme, request.scope["query_string"], textual(scheme) if kind == JSON else {})
     headers = [("Cache-Control", "no-store")]
     share = Share(resources.budget)
     try:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from service.api.documents import Fixed, fixed_json
 from service.api.parameters import parameters_schema
 from service.api.problems import Problem, echo, nearest_names
-from service.api.query import read_pairs
+from service.api.query import read_pairs, textual
 from service.api.resources import Resources
 from service.api.schemes import EXTENSIONS, address
 from service.engine import SCHEMES
@@ -79,7 +79,7 @@ def tensors(scheme: Scheme[Any, Any]) -> dict[str, list[str]]:
     """The axes of the tensors that the scheme's examples answer with."""
     found: dict[str, list[str]] = {}
     for each in scheme.examples:
-        params = scheme.params.model_validate({"dtype": "float32", **each.query})
+        params = scheme.params.model_validate({**textual(scheme), **each.query})
         specs = scheme.tensors(params, example_arrays(each))
         for name, spec in specs.items():
             found.setdefault(name, list(spec.axes))

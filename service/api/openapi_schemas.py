@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from service.api.catalogue import example_arrays
 from service.api.parameters import answered_schema, parameters_schema
-from service.api.query import Nonfinite
+from service.api.query import Nonfinite, textual
 from service.api.schemes import EXTENSIONS
 from service.engine import SCHEMES
 from service.engine.errors import Refusal
@@ -105,7 +105,7 @@ def has_several(scheme: AnyScheme) -> bool:
 def _variations(scheme: AnyScheme) -> list[Tensors]:
     found = []
     for each in scheme.examples:
-        plain = {"dtype": "float32", **each.query}
+        plain = {**textual(scheme), **each.query}
         varied = [{**plain, name: value} for name, choice in choices(scheme).items() for value in choice["enum"]]
         for query in (plain, *varied):
             try:

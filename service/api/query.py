@@ -62,6 +62,12 @@ def _decoded(part: str) -> tuple[str, str, str]:
         raise Problem("bad-request", "the query holds bytes that are not percent-encoded UTF-8") from None
 
 
+def textual(scheme: Scheme[Any, Any]) -> dict[str, str]:
+    """What JSON implies: its numbers have no number format of their own, and are float32 where that would decide."""
+    field = scheme.params.model_fields.get("dtype")
+    return {"dtype": "float32"} if field is not None and field.default is None else {}
+
+
 def read_asked(scheme: Scheme[Any, Any], raw: bytes, assumed: Mapping[str, str] | None = None) -> Asked:
     """The query of a scheme's address. `assumed` fills in parameters that the body decides."""
     pairs = read_pairs(raw)

@@ -51,7 +51,8 @@ class Tensor:
         return prod(self.shape) * ITEMSIZE[self.dtype]
 
 
-ITEMSIZE: Mapping[str, int] = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+FLOATING: Mapping[str, int] = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+ITEMSIZE: Mapping[str, int] = {**FLOATING, "int32": 4, "int64": 8, "bool": 1}
 
 Tensors = dict[str, Tensor]
 

@@ -12,7 +12,7 @@ from service.engine.errors import Refusal
 from service.engine.positions import Values, as_positions, batch_axes, consecutive, given_positions
 from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Offset, Positions
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import ITEMSIZE, Array, Input, Inputs, Params
+from service.engine.scheme import FLOATING, Array, Input, Inputs, Params
 
 SameDType = Annotated[
     DType | None,
@@ -91,7 +91,7 @@ def aligned(array: Array, run: Run) -> Array:
 
 def answer_dtype(dtype: str | None, array: Array) -> str:
     """The number format of the answer: the one asked for, or the array's own; integers become float32."""
-    return dtype or (array.dtype.name if array.dtype.name in ITEMSIZE else "float32")
+    return dtype or (array.dtype.name if array.dtype.name in FLOATING else "float32")
 
 
 def block(array: Array, start: int, stop: int, dtype: str) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.api.catalogue import example_arrays
+from service.api.query import textual
 from service.engine import SCHEMES
 from service.engine.scheme import Example, Scheme, whole
 from service.formats import FORMATS
@@ -47,7 +48,7 @@ class Asked:
 
     def expected(self) -> Arrays:
         """The engine's own answer, whole."""
-        assumed = {"dtype": "float32"} if "dtype" in self.scheme.params.model_fields else {}
+        assumed = textual(self.scheme)
         params = self.scheme.params.model_validate({**assumed, **self.example.query})
         return whole(self.scheme, params, example_arrays(self.example))
 
