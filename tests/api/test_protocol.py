@@ -291,12 +291,13 @@ def test_a_broken_body_after_the_answer_began_ends_the_connection() -> None:
                 pass
 
     chosen = Settings(port=0, drain_seconds=0)
-    with live(stub_app.create_app(chosen), chosen) as running, Client(running.port) as client:
-        running.config.loaded_app = app
-        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-        assert client.read(until=b"half").endswith(b"half")
-        client.send(b"nonsense\r\n")
-        assert client.read() == b""
+    with live(stub_app.create_app(chosen), chosen) as running:
+        running.config.loaded_app = app  # before there is a connection, which would keep the app that it began with
+        with Client(running.port) as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            assert client.read(until=b"half").endswith(b"half")
+            client.send(b"nonsense\r\n")
+            assert client.read() == b""
 
 
 def test_nothing_is_written_to_a_connection_that_is_closing(server: Live) -> None:
