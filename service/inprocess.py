@@ -91,21 +91,33 @@ async def answer(app: App, request: Request, sink: Callable[[bytes], None]) -> A
     """Start the app, put one request to it, stop it; the body of a success goes to `sink` as it is made."""
     reply = Answer()
 
+    gone = asyncio.Event()
+    failures: list[OSError] = []
+
     async def send(message: Message) -> None:
-        reply.take(message, sink)
+        if failures:
+            return
+        try:
+            reply.take(message, sink)
+        except OSError as error:  # the reader's trouble, not the app's: to the app the client has left
+            failures.append(error)
+            gone.set()
 
     async with _running(app) as state:
-        await app(request.scope(state), _receiver(request), send)
+        await app(request.scope(state), _receiver(request, gone), send)
+    if failures:
+        raise failures[0]
     return reply
 
 
-def _receiver(request: Request) -> Callable[[], Awaitable[Message]]:
+def _receiver(request: Request, gone: asyncio.Event) -> Callable[[], Awaitable[Message]]:
     ended = False
 
     async def receive() -> Message:
         nonlocal ended
         if ended:
-            await asyncio.Event().wait()  # the client never hangs up
+            await gone.wait()
+            return {"type": "http.disconnect"}
         message = request.next_part()
         ended = not message["more_body"]
         return message

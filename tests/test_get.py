@@ -244,3 +244,12 @@ def test_the_memory_stays_flat_while_an_answer_streams(tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
     assert file.stat().st_size == 2**28
     assert int(run.stdout) * 1024 < 2**23, resource.getpagesize()
+
+
+def test_a_full_disk_is_one_line() -> None:
+    command = [sys.executable, "-m", "service", "get", "/v1/encodings/rope.npy?length=200000&dim=64"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "No space left on device" in done.stderr

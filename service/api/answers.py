@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.bodies import JSON, arrays_from, media_type, read_body
+from service.api.bodies import JSON, arrays_from, media_type, read_body, refuse_body
 from service.api.caching import (
     FRESH,
     IMMUTABLE,
@@ -121,6 +121,7 @@ def _admitted(form: Format, document: dict[str, Any], tensors: Tensors, resource
 
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """GET and HEAD."""
+    refuse_body(request)
     asked = read_asked(scheme, request.scope["query_string"])
     wanted = understand(scheme, asked, extension, {}, resources)
     key = wanted.canonical()

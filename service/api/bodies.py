@@ -32,6 +32,13 @@ class Limits:
     idle_seconds: float
 
 
+def refuse_body(request: Request) -> None:
+    """A GET has no body: one that does would be answered as if its arrays had not been sent."""
+    length = request.headers.get("content-length", "0")
+    if length != "0" or "transfer-encoding" in request.headers:
+        raise Problem("bad-request", f"a {request.method} takes no body; send arrays with POST")
+
+
 async def read_body(request: Request, limits: Limits, share: Share) -> bytearray:
     """The whole body, counted into `share`; refuses what is too large as early as can be known, and what stalls."""
     declared = request.headers.get("content-length", "")[:MOST_DIGITS]

@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.documents import Fixed, fixed_json
+from service.api.names import nearest_names
 from service.api.parameters import parameters_schema
-from service.api.problems import Problem, echo, nearest_names
+from service.api.problems import Problem, echo
 from service.api.query import read_pairs, textual
 from service.api.resources import Resources
 from service.api.schemes import EXTENSIONS, address

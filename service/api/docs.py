@@ -17,7 +17,8 @@ from starlette.responses import Response
 
 import service
 from service.api.documents import Fixed
-from service.api.problems import PROBLEMS, Problem, ProblemType, echo, nearest_names
+from service.api.names import nearest_names
+from service.api.problems import PROBLEMS, Problem, ProblemType, echo
 
 PACKAGE = Path(service.__file__).parent
 WEB = PACKAGE / "web"

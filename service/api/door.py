@@ -16,7 +16,9 @@ from service.api.problems import MEDIA_TYPE, Problem
 from service.api.resources import Resources
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}", re.ASCII)
-_NOTED = (b"x-request-id", b"if-none-match", b"range")
+_NOTED = (b"x-request-id", b"if-none-match", b"range", b"content-length", b"transfer-encoding")
+# What a repeated answer cannot be given to: a part of it, and a request whose body wants to be read or refused.
+_NOT_REPEATED = (b"range", b"content-length", b"transfer-encoding")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Door:
         if reply is None or scope["method"] not in ("GET", "HEAD"):
             return None
         noted = _noted(scope["headers"])
-        if b"range" in noted:
+        if any(name in noted for name in _NOT_REPEATED):
             return None
         head, body = reply.to(scope["method"], noted.get(b"if-none-match"))
         return Found(head, body, self._request_id(noted))
@@ -69,17 +71,25 @@ class Door:
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
         scope["request_id"] = request_id.decode("ascii")
+        ended = False
 
         async def send_with_id(message: Message) -> None:
+            nonlocal ended
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
             await send(message)
+            ended = message["type"] == "http.response.body" and not message.get("more_body")
 
         problem = _out_of_bounds(scope, self.resources)
         if problem is not None:
             await send_problem(problem, scope, send_with_id)
             return
-        await self.app(scope, receive, send_with_id)
+        try:
+            await self.app(scope, receive, send_with_id)
+        except Exception:
+            # A bug that was answered and logged leaves the connection whole; an answer cut short must break it.
+            if not ended:
+                raise
 
 
 def _noted(headers: RawHeaders) -> dict[bytes, bytes]:

@@ -6,13 +6,13 @@ repeats at most 64 characters of what was sent, lists at most 20 faults and stay
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, get_args
 
 import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from service.api.names import nearest_names
 from service.engine.errors import Refusal
 from service.formats.errors import CannotHold, Unreadable
 
@@ -269,11 +269,6 @@ def unknown_name(
     if near:
         fault["did_you_mean"] = near[0]
     return fault
-
-
-def nearest_names(given: str, known: Sequence[str]) -> list[str]:
-    """Known names by likeness, those that are alike only."""
-    return get_close_matches(given[:ECHOED].lower(), known, n=3, cutoff=0.5)
 
 
 def echo(value: object) -> str:

@@ -10,7 +10,8 @@ from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from service.api.door import send_problem
-from service.api.problems import Problem, echo, nearest_names, problem_from
+from service.api.names import nearest_names
+from service.api.problems import Problem, echo, problem_from
 from service.engine.errors import EngineError
 from service.formats.errors import FormatError
 
@@ -85,8 +86,8 @@ def _unknown_path(request: Request) -> Problem:
     known = sorted(_shown(each) for each in paths if not each.endswith(".{extension}"))
     # Not request.url, which is put together from the Host header, whatever that may be.
     path: str = request.scope["path"]
-    near = nearest_names(path, known)
     family = [entry for entry in known if entry.startswith("/".join(path.split("/")[:3]) + "/")]
+    near = nearest_names(path, family or known)
     listed = list(dict.fromkeys([*near, *family]))[:12] or known[:12]
     detail = f"there is nothing at {echo(path)}; known are {', '.join(listed)}"
     fault = {"parameter": "path", "code": "unknown", "detail": detail}

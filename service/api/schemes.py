@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.answers import answer_get, answer_post
-from service.api.problems import Problem, echo, nearest_names
+from service.api.names import nearest_names
+from service.api.problems import Problem, echo
 from service.api.resources import Resources
 from service.engine import SCHEMES
 from service.engine.scheme import Scheme
@@ -56,7 +57,7 @@ def _extension(request: Request) -> str:
         return "json"
     if given in EXTENSIONS:
         return given
-    near = nearest_names(given, EXTENSIONS)
+    near = nearest_names(given.rpartition(".")[2], EXTENSIONS)
     detail = f".{echo(given)} is no format; known are {', '.join('.' + name for name in EXTENSIONS)}, and none for JSON"
     fault = {"parameter": "extension", "code": "unknown", "detail": detail}
     raise Problem("not-found", detail, [fault | ({"did_you_mean": near[0]} if near else {})])

@@ -232,3 +232,29 @@ def test_the_limits_are_the_settings() -> None:
         refused(client.get(f"{ROPE}?length=1&dim=2&base=" + "1" * 80), "uri-too-long")
         refused(client.get(ROPE, headers={"x": "y" * 1100}), "header-fields-too-large")
         refused(client.get(ROPE, headers={f"x{number}": "" for number in range(10)}), "header-fields-too-large")
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "meant"),
+    [
+        ("/v1/encodings/rope?length=2&head_dim=8", "head_dim", "dim"),
+        ("/v1/encodings/rope?length=2&dim=8&theta=1e6", "theta", "base"),
+        ("/v1/encodings/sinusoidal?length=2&d_model=8", "d_model", "dim"),
+        ("/v1/biases/alibi-slopes?num_heads=8", "num_heads", "heads"),
+        ("/v1/encodings/rope?length=2&dim=8&dtype=double", "dtype", "float64"),
+        ("/v1/encodings/sinusoidal?length=2&dim=8&layout=halves", "layout", "sin-cos"),
+        ("/v1/encodings/rope?length=2&dim=8&preset=llama", "preset", None),
+        ("/v1/encodings/rope?length=2&dim=8&rope_type=yarn", "rope_type", None),
+        ("/v1/encodings/rope?length=2&dim=8&layout=half", "layout", None),
+    ],
+)
+def test_a_name_from_elsewhere_is_known_and_none_is_guessed(
+    direct: Client, path: str, given: str, meant: str | None
+) -> None:
+    document = refused(direct.get(path), "invalid-parameters")
+    assert fault(document, given).get("did_you_mean") == meant
+
+
+def test_an_unknown_family_is_not_taken_for_another(direct: Client) -> None:
+    document = refused(direct.get("/v1/nothing/causal"), "not-found")
+    assert "did_you_mean" not in fault(document, "path")
