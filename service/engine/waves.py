@@ -32,7 +32,9 @@ from service.engine.sines import Angles, Indices, turned
 FARTHEST = 2**53
 BLOCK_VALUES = 16384  # 128 KiB of float64: a block and its few companions stay in a core's second-level cache
 PANEL_CHANNELS = 128
-GROUP = 256  # base rows held at once: bounds the memory that a long table takes
+STEP_VALUES = 8192  # of each waveform in one block: two blocks a stride
+GROUP = 128  # base rows prepared and held together
+MOST_KEPT = 4096  # frequencies, beyond which the groups are not kept for the next call
 FEW_ROWS = 32  # not worth a table
 SHARED = 8  # scattered positions are worth a table when that many share a base row, on average
 PENDING = 8192  # undecided values computed again together
@@ -52,7 +54,8 @@ class Waves:
         self.frequencies = frequencies
         self.count = len(frequencies)
         starts = range(0, self.count, PANEL_CHANNELS)
-        self._panels = [Panel(frequencies[start : start + PANEL_CHANNELS]) for start in starts]
+        groups = 2 if self.count <= MOST_KEPT else 0
+        self._panels = [Panel(frequencies[start : start + PANEL_CHANNELS], groups) for start in starts]
 
     def write(self, positions: range | Floats, sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> None:
         """Fill sin and cos, each (len(positions), count), of any of the four dtypes, strided views included.
@@ -81,22 +84,22 @@ def _check_positions(positions: range | Floats) -> None:
 class Panel:
     """Up to 128 frequencies: few enough for a block of at least 128 rows to stay in cache."""
 
-    def __init__(self, frequencies: Reals) -> None:
+    def __init__(self, frequencies: Reals, kept_groups: int) -> None:
         self.angles = Angles(frequencies)
         self.frequencies = frequencies
         self.count = len(frequencies)
         self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R, a power of two
+        self.step = max(1, self.stride * STEP_VALUES // BLOCK_VALUES)
         self._offsets: Offsets | None = None
+        self._groups = Groups(kept_groups)
 
     def write(self, positions: range | Floats, outs: dict[Waveform, NDArray[Any]]) -> None:
         """Fill the arrays, each (len(positions), count)."""
         if len(positions) <= FEW_ROWS:
             self._write_singly(np.array(positions, np.float64), outs)
             return
-        scratch = Scratch(self.stride, self.count)
-        # scattered positions may need a base row for every SHARED of them, so they go in shorter runs
-        run = self.stride * (GROUP if isinstance(positions, range) else GROUP // SHARED)
-        for rows in _runs(len(positions), run):
+        scratch = Scratch(self.step, self.count)
+        for rows in self._parts(positions):
             part, group = positions[rows], {form: out[rows] for form, out in outs.items()}
             if isinstance(part, range):
                 self._write_blocks(*self._consecutive(part), group, scratch)
@@ -104,6 +107,21 @@ class Panel:
                 self._write_blocks(*plan, group, scratch)
             else:
                 self._write_singly(part, group)
+
+    def _parts(self, positions: range | Floats) -> Iterator[slice]:
+        """Runs that need no more than a group of base rows: consecutive positions on a grid of such groups.
+
+        Scattered positions may need a base row for every SHARED of them, so they go in shorter runs.
+        """
+        size = self.stride * GROUP
+        if not isinstance(positions, range):
+            yield from _runs(len(positions), size // SHARED)
+            return
+        start = 0
+        while start < len(positions):
+            stop = min(len(positions), start + size - positions[start] % size)
+            yield slice(start, stop)
+            start = stop
 
     @property
     def offsets(self) -> Offsets:
@@ -116,15 +134,34 @@ class Panel:
         """Blocks of one base row each and a run of offset rows."""
         first, last = positions[0], positions[-1]
         base, bases = first // self.stride, last // self.stride - first // self.stride + 1
-        rows = self._ladder(base * self.stride, self.stride, bases)
+        grid, before = self._bases(base, bases)
 
         def blocks() -> Iterator[Block]:
-            for q in range(bases):
-                origin = (base + q) * self.stride
-                start, stop = max(first, origin), min(last + 1, origin + self.stride)
-                yield Block(slice(start - first, stop - first), q, slice(start - origin, stop - origin))
+            for q in range(base, base + bases):
+                origin = q * self.stride
+                stop = min(last + 1, origin + self.stride)
+                for start in range(max(first, origin), stop, self.step):
+                    end = min(stop, start + self.step)
+                    yield Block(slice(start - first, end - first), q - before, slice(start - origin, end - origin))
 
-        return self._grid(rows, max(-first, last)), blocks(), positions
+        return grid, blocks(), positions
+
+    def _bases(self, base: int, bases: int) -> tuple[Grid, int]:
+        """The base rows `base` ... of one group, and which of all base rows its first is.
+
+        A call that needs few of a group prepares those few; the next call for the same group prepares it whole, for
+        those that follow: a long table is written by many calls.
+        """
+        group = base // GROUP
+        grid = self._groups.get(group)
+        if grid is None:
+            if bases < GROUP // 2 and not self._groups.asked(group):
+                rows = self._ladder(base * self.stride, self.stride, bases)
+                return self._grid(rows, self.stride * max(-base, base + bases)), base
+            rows = self._ladder(group * GROUP * self.stride, self.stride, GROUP)
+            grid = self._grid(rows, self.stride * GROUP * max(-group, group + 1))
+            self._groups.keep(group, grid)
+        return grid, group * GROUP
 
     def _scattered(self, positions: Floats) -> tuple[Grid, Iterator[Block], Floats] | None:
         """Blocks of a base row and an offset row for each position; None where few share a base row."""
@@ -135,7 +172,7 @@ class Panel:
             return None
         rows = Rows(*self.angles.at(bases[:, None] * self.stride, slice(None)))
         at = offset.astype(np.intp)
-        blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, self.stride))
+        blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, self.step))
         return self._grid(rows, float(np.abs(positions).max())), blocks, positions
 
     def _grid(self, bases: Rows, farthest: float) -> Grid:
@@ -175,6 +212,27 @@ class Panel:
             for form, out in outs.items():
                 out[rows], undecided = decide(*value[form], error[form], out.dtype)
                 _settle_exactly(self.angles, form, positions[rows], np.argwhere(undecided), out[rows])
+
+
+class Groups:
+    """The groups of base rows used last. Threads share it: entries are only ever replaced whole, and all agree."""
+
+    def __init__(self, kept: int) -> None:
+        self.kept = kept
+        self._grids: tuple[tuple[int, Grid], ...] = ()
+        self._asked: tuple[int, ...] = ()
+
+    def get(self, group: int) -> Grid | None:
+        return next((grid for held, grid in self._grids if held == group), None)
+
+    def asked(self, group: int) -> bool:
+        """Whether it was asked for lately, and that it is now."""
+        before = group in self._asked
+        self._asked = (group, *self._asked)[: self.kept]
+        return before
+
+    def keep(self, group: int, grid: Grid) -> None:
+        self._grids = ((group, grid), *(held for held in self._grids if held[0] != group))[: self.kept]
 
 
 class Pending:
