@@ -23,8 +23,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from service.engine.pairs import Floats, Pair, Rows, halves, negative, two_sum
-from service.engine.rounding import different, from_single
+from service.engine.rounding import different, to_sixteen_bits
 from service.engine.sines import Indices
+
+Array = NDArray[Any]
+Singles = NDArray[np.float32]
 
 U = 2.0**-53
 NARROW_ERROR = 6 * U
@@ -46,6 +49,15 @@ class Block(NamedTuple):
     rows: slice
     base: int | Indices
     offset: slice | Indices
+
+
+class Undecided(NamedTuple):
+    """Values of a block that may not be rounded right: where they are, the float64 they came from, and its error."""
+
+    form: "Waveform"
+    places: tuple[Indices, Indices]
+    value: Floats
+    error: Floats
 
 
 class Scratch:
@@ -141,16 +153,14 @@ class Grid:
 
     def fill(
         self, block: Block, outs: dict[Waveform, NDArray[Any]], scratch: Scratch
-    ) -> Iterator[tuple[Waveform, NDArray[np.bool_]]]:
-        """Write the block's rows; yield where an array has undecided values, if it has any."""
+    ) -> Iterator[Undecided]:
+        """Write the block's rows; yield what is undecided of an array, if anything is."""
         parts = {form: out[block.rows] for form, out in outs.items()}
         narrow = {form: part for form, part in parts.items() if part.dtype != np.float64}
         if narrow:
             yield from self._fill_narrow(block, narrow, scratch)
         for form in parts.keys() - narrow.keys():
-            undecided = self._fill_double(block, form, parts[form])
-            if undecided.any():
-                yield form, undecided
+            yield from self._fill_double(block, form, parts[form])
 
     def _bound(self, form: Waveform, factor: float, base: int | Indices) -> Floats | float:
         """factor * (S + C s) + the errors of the rows, for these base rows."""
@@ -161,7 +171,7 @@ class Grid:
 
     def _fill_narrow(
         self, block: Block, outs: dict[Waveform, NDArray[Any]], scratch: Scratch
-    ) -> Iterator[tuple[Waveform, NDArray[np.bool_]]]:
+    ) -> Iterator[Undecided]:
         """Sines and cosines together, where both are wanted: half as many calls, each of twice the size."""
         rows = block.rows.stop - block.rows.start
         scratch.spread(self, block.base, rows)
@@ -172,22 +182,13 @@ class Grid:
         np.multiply(scratch.bases[forms, :rows], self.offsets.narrow_cosines[block.offset], out=value)
         np.multiply(scratch.bases[others, :rows], self.offsets.narrow_sines[forms, block.offset], out=term)
         value += term
-        for place, form in enumerate(outs):
-            error = self._bound(form, NARROW_ERROR, block.base)
-            np.subtract(value[place], error, out=term[place])
-            value[place] += error
-        below[...], above[...] = term, value
-        undecided = different(below, above)
         for place, (form, out) in enumerate(outs.items()):
-            if out.dtype == np.float32:
-                out[...] = above[place]
-            else:
-                out[...], open_again = from_single(above[place], out.dtype)
-                undecided[place] |= open_again
-        if undecided.any():
-            yield from ((form, undecided[place]) for place, form in enumerate(outs))
+            round_off = _to_float32 if out.dtype == np.float32 else _to_sixteen_bits
+            error = self._bound(form, NARROW_ERROR, block.base)
+            undecided = round_off(value[place], error, term[place], (below[place], above[place]), out)
+            yield from _listed(form, undecided, value[place], error)
 
-    def _fill_double(self, block: Block, form: Waveform, out: NDArray[Any]) -> NDArray[np.bool_]:
+    def _fill_double(self, block: Block, form: Waveform, out: NDArray[Any]) -> Iterator[Undecided]:
         own, other = split(self.bases[form].at(block.base)), split(self.bases[1 - form].at(block.base))
         cosines, sines = (rows.at(block.offset) for rows in self.offsets.split(form))
         total, rest = two_sum(own.leading * cosines.leading, other.leading * sines.leading)
@@ -197,7 +198,42 @@ class Grid:
         error = self._bound(form, DOUBLE_ERROR, block.base)
         below, above = total + (rest - error), total + (rest + error)
         out[...] = above
-        return different(below, above)
+        yield from _listed(form, different(below, above), above, error)
+
+
+def _listed(
+    form: Waveform, undecided: NDArray[np.bool_] | None, value: Floats, error: Floats | float
+) -> Iterator[Undecided]:
+    if undecided is None:
+        return
+    flat = np.flatnonzero(undecided)
+    if flat.size:
+        places = np.divmod(flat, undecided.shape[1])
+        each = np.full(flat.size, error) if isinstance(error, float) else np.broadcast_to(error, value.shape)[places]
+        yield Undecided(form, places, value[places], each)
+
+
+def _to_float32(
+    value: Floats, error: Floats | float, spare: Floats, singles: tuple[Singles, Singles], out: Array
+) -> NDArray[np.bool_]:
+    """Round; undecided where value - error and value + error differ."""
+    below, above = singles
+    below[...] = np.subtract(value, error, out=spare)
+    above[...] = np.add(value, error, out=spare)
+    out[...] = above
+    return different(below, above)
+
+
+def _to_sixteen_bits(
+    value: Floats, error: Floats | float, _spare: Floats, singles: tuple[Singles, Singles], out: Array
+) -> NDArray[np.bool_] | None:
+    """Round by way of float32, which does where the error is below half of its ulp.
+
+    Half an ulp of x is 2^-25 |x| or more, so that holds from 2^26 times the error on, with a factor of 2 to spare.
+    """
+    single, _ = singles
+    single[...] = value
+    return to_sixteen_bits(single, 2.0**26 * float(np.max(error)), out)
 
 
 def _places(outs: dict[Waveform, NDArray[Any]]) -> tuple[slice, slice]:

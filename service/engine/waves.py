@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.blocks import Block, Grid, Offsets, Scratch, Waveform
+from service.engine.blocks import Block, Grid, Offsets, Scratch, Undecided, Waveform
 from service.engine.pairs import Floats, Pair, Rows, multiply
 from service.engine.reals import MANY_DIGITS, Reals, pair, real
 from service.engine.rounding import decide, nearest_of_sum
@@ -200,8 +200,8 @@ class Panel:
     ) -> None:
         pending = {form: Pending(self.angles, form, positions, out) for form, out in outs.items()}
         for block in blocks:
-            for form, undecided in grid.fill(block, outs, scratch):
-                pending[form].add(block.rows.start, undecided)
+            for undecided in grid.fill(block, outs, scratch):
+                pending[undecided.form].add(block.rows.start, undecided)
         for rest in pending.values():
             rest.settle()
 
@@ -240,15 +240,13 @@ class Pending:
 
     def __init__(self, angles: Angles, form: Waveform, positions: range | Floats, out: NDArray[Any]) -> None:
         self.angles, self.form, self.positions, self.out = angles, form, positions, out
-        self.rows: list[Indices] = []
-        self.channels: list[Indices] = []
+        self.places: list[tuple[Indices, Indices, Floats, Floats]] = []
         self.size = 0
 
-    def add(self, start: int, undecided: NDArray[np.bool_]) -> None:
+    def add(self, start: int, undecided: Undecided) -> None:
         """Note them, and settle when there are many."""
-        row, channel = np.nonzero(undecided)
-        self.rows.append(row + start)
-        self.channels.append(channel)
+        row, channel = undecided.places
+        self.places.append((row + start, channel, undecided.value, undecided.error))
         self.size += row.size
         if self.size >= PENDING:
             self.settle()
@@ -257,15 +255,24 @@ class Pending:
         """Compute them in double-double, and with 80 digits what is undecided even so."""
         if not self.size:
             return
-        row, channel = np.concatenate(self.rows), np.concatenate(self.channels)
-        self.rows, self.channels, self.size = [], [], 0
+        row, channel, value, error = (np.concatenate(parts) for parts in zip(*self.places, strict=True))
+        self.places, self.size = [], 0
+        if self.out.dtype.itemsize == 2:
+            row, channel = self._settle_wide(row, channel, value, error)
         for run in _runs(row.size, BLOCK_VALUES):
             where = _picked(self.positions, row[run])
-            value = self.angles.at(where, channel[run])[self.form]
-            error = self.angles.errors(where, channel[run])[self.form]
-            self.out[row[run], channel[run]], undecided = decide(*value, error, self.out.dtype)
+            pair = self.angles.at(where, channel[run])[self.form]
+            bound = self.angles.errors(where, channel[run])[self.form]
+            self.out[row[run], channel[run]], undecided = decide(*pair, bound, self.out.dtype)
             left = np.stack((row[run], channel[run]), axis=1)[undecided]
             _settle_exactly(self.angles, self.form, self.positions, left, self.out)
+
+    def _settle_wide(
+        self, row: Indices, channel: Indices, value: Floats, error: Floats
+    ) -> tuple[Indices, Indices]:
+        """Most that float32 leaves open for 16 bits the float64 it came from decides; what it does not."""
+        self.out[row, channel], undecided = decide(value, np.zeros_like(value), error, self.out.dtype)
+        return row[undecided], channel[undecided]
 
 
 def _picked(positions: range | Floats, rows: Indices) -> Floats:
