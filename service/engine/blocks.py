@@ -100,17 +100,17 @@ class Offsets:
     """The offset rows of a panel, as blocks multiply by them: for a cosine the sines are negative."""
 
     def __init__(self, rows: Rows) -> None:
-        self.cosines = rows.cosines
-        self.sines = {Waveform.SIN: rows.sines, Waveform.COS: negative(rows.sines)}
+        self.rows = rows
         self.reach: Floats = np.abs(rows.sines.high).max(axis=0)  # s
-        self.narrow_cosines = _aligned_copy(self.cosines.high)
-        self.narrow_sines = _aligned_copy(np.stack([self.sines[form].high for form in Waveform]))
+        self.narrow_cosines = _aligned_copy(rows.cosines.high)
+        self.narrow_sines = _aligned_copy(np.stack([rows.sines.high, -rows.sines.high]))
         self._split: dict[Waveform, tuple[Split, Split]] = {}
 
     def split(self, form: Waveform) -> tuple["Split", "Split"]:
         """The cosines and the sines for products in double-double; two threads may both do it, and agree."""
         if form not in self._split:
-            self._split[form] = split(self.cosines), split(self.sines[form])
+            sines = self.rows.sines if form is Waveform.SIN else negative(self.rows.sines)
+            self._split[form] = split(self.rows.cosines), split(sines)
         return self._split[form]
 
 
@@ -151,9 +151,7 @@ class Grid:
         self.bases, self.offsets, self.errors = bases, offsets, errors
         self._bounds: dict[tuple[Waveform, float], Bounds] = {}
 
-    def fill(
-        self, block: Block, outs: dict[Waveform, NDArray[Any]], scratch: Scratch
-    ) -> Iterator[Undecided]:
+    def fill(self, block: Block, outs: dict[Waveform, NDArray[Any]], scratch: Scratch) -> Iterator[Undecided]:
         """Write the block's rows; yield what is undecided of an array, if anything is."""
         parts = {form: out[block.rows] for form, out in outs.items()}
         narrow = {form: part for form, part in parts.items() if part.dtype != np.float64}
@@ -169,9 +167,7 @@ class Grid:
             self._bounds[form, factor] = Bounds(factor * (own + other * self.offsets.reach) + self.errors[form])
         return self._bounds[form, factor].at(base)
 
-    def _fill_narrow(
-        self, block: Block, outs: dict[Waveform, NDArray[Any]], scratch: Scratch
-    ) -> Iterator[Undecided]:
+    def _fill_narrow(self, block: Block, outs: dict[Waveform, NDArray[Any]], scratch: Scratch) -> Iterator[Undecided]:
         """Sines and cosines together, where both are wanted: half as many calls, each of twice the size."""
         rows = block.rows.stop - block.rows.start
         scratch.spread(self, block.base, rows)

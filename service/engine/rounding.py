@@ -103,7 +103,7 @@ def to_sixteen_bits(singles: NDArray[np.float32], floor: float, out: NDArray[Any
     half = out.dtype != BFLOAT16
     rounded = _as_half(bits) if half else bits + np.uint32(1 << 15)
     out.view(np.uint16)[...] = rounded.view(np.uint16)[..., _UPPER::2]
-    rounded <<= 16
+    rounded <<= np.uint32(16)
     unsure = None if rounded.min() else rounded == 0
     size = np.abs(singles)
     smallest = size.min()
@@ -121,15 +121,13 @@ def _as_half(bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
     The exponent, 113 to 127, becomes 1 to 15; the sign falls off at the top and is put back.
     """
-    half = bits << 3
+    half: NDArray[np.uint32] = bits << np.uint32(3)
     half += np.uint32((1 << 15) - (112 << 26) & 0xFFFFFFFF)
     half |= bits & np.uint32(1 << 31)
     return half
 
 
-def _subnormal_halves(
-    singles: NDArray[np.float32], small: Unsure, out: NDArray[Any], unsure: Unsure
-) -> None:
+def _subnormal_halves(singles: NDArray[np.float32], small: Unsure, out: NDArray[Any], unsure: Unsure) -> None:
     """Below 2^-14 float16 is subnormal: its half-way points are among the numbers that end in 12 zero bits."""
     few = singles[small]
     with np.errstate(under="ignore"):

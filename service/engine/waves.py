@@ -267,9 +267,7 @@ class Pending:
             left = np.stack((row[run], channel[run]), axis=1)[undecided]
             _settle_exactly(self.angles, self.form, self.positions, left, self.out)
 
-    def _settle_wide(
-        self, row: Indices, channel: Indices, value: Floats, error: Floats
-    ) -> tuple[Indices, Indices]:
+    def _settle_wide(self, row: Indices, channel: Indices, value: Floats, error: Floats) -> tuple[Indices, Indices]:
         """Most that float32 leaves open for 16 bits the float64 it came from decides; what it does not."""
         self.out[row, channel], undecided = decide(value, np.zeros_like(value), error, self.out.dtype)
         return row[undecided], channel[undecided]

@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from service.engine import by_key
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Inputs, Scheme
+from service.engine.scheme import Tensor
 from service.engine.tables import TableCache
 from service.formats import FORMATS
 
@@ -72,51 +72,49 @@ class Times:
 # Ours.
 
 
-def blocks(scheme: Scheme[Any, Any], params: Any, inputs: Inputs) -> Iterator[tuple[str, int, int, Any]]:
-    """Every block of an answer, in order: tensor, start, stop, and the block as it becomes ready."""
-    tensors = scheme.tensors(params, inputs)
-    state = scheme.prepare(params, inputs)
-    places = []
-    for name, tensor in tensors.items():
-        step = max(1, BLOCK_BYTES // (tensor.nbytes // tensor.rows))
-        places += [(name, start, min(start + step, tensor.rows)) for start in range(0, tensor.rows, step)]
-    return zip(
-        *zip(*places, strict=True),
-        pool.map(lambda place: scheme.rows(params, inputs, state, *place), places),
-        strict=True,
-    )
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of the engine: `family/name`, the parameters as in a query, the caller's arrays."""
 
+    address: str
+    query: Mapping[str, str]
+    inputs: Mapping[str, Array] = field(default_factory=dict)
 
-def in_blocks(address: str, inputs: Inputs | None = None, **parameters: object) -> Callable[[], Work]:
-    """An answer computed block by block, each let go when it is there."""
-    scheme = by_key(*address.split("/"))
+    def each_block(self, use: Callable[[str, int, Array], None]) -> Mapping[str, Tensor]:
+        """Compute every block of 1 MiB on two threads, which also use it: tensor, first row, rows."""
+        scheme = by_key(*self.address.split("/"))
+        params = scheme.params(**self.query)
+        tensors = scheme.tensors(params, self.inputs)
+        state = scheme.prepare(params, self.inputs)
 
-    def work() -> None:
-        for _ in blocks(scheme, scheme.params(**parameters), inputs or {}):
-            pass
-
-    return lambda: work
-
-
-def in_one_array(address: str, inputs: Inputs | None = None, **parameters: object) -> Callable[[], Work]:
-    """An answer of one array for each tensor, put together from blocks by the threads that compute them."""
-    scheme = by_key(*address.split("/"))
-
-    def work() -> Mapping[str, Array]:
-        params, given = scheme.params(**parameters), inputs or {}
-        tensors = scheme.tensors(params, given)
-        state = scheme.prepare(params, given)
-        out = {name: np.empty((spec.rows, spec.width), DTYPES[spec.dtype]) for name, spec in tensors.items()}
-
-        def put(name: str, start: int, stop: int) -> None:
-            out[name][start:stop] = scheme.rows(params, given, state, name, start, stop)
+        def compute(place: tuple[str, int, int]) -> None:
+            use(*place[:2], scheme.rows(params, self.inputs, state, *place))
 
         places = []
-        for name, spec in tensors.items():
-            step = max(1, BLOCK_BYTES // (spec.nbytes // spec.rows))
-            places += [(name, start, min(start + step, spec.rows)) for start in range(0, spec.rows, step)]
-        for _ in pool.map(lambda place: put(*place), places):
-            pass
+        for name, tensor in tensors.items():
+            step = max(1, BLOCK_BYTES * tensor.rows // tensor.nbytes)
+            places += [(name, start, min(start + step, tensor.rows)) for start in range(0, tensor.rows, step)]
+        list(pool.map(compute, places))
+        return tensors
+
+
+def in_blocks(request: Request) -> Callable[[], Work]:
+    """An answer computed block by block, each let go when it is there."""
+    return lambda: lambda: request.each_block(lambda _name, _start, _rows: None)
+
+
+def in_one_array(request: Request) -> Callable[[], Work]:
+    """An answer of one array for each tensor, put together from blocks by the threads that compute them."""
+    scheme = by_key(*request.address.split("/"))
+
+    def work() -> Mapping[str, Array]:
+        tensors = scheme.tensors(scheme.params(**request.query), request.inputs)
+        out = {name: np.empty((spec.rows, spec.width), DTYPES[spec.dtype]) for name, spec in tensors.items()}
+
+        def put(name: str, start: int, rows: Array) -> None:
+            out[name][start : start + len(rows)] = rows
+
+        request.each_block(put)
         return out
 
     return lambda: work
@@ -202,47 +200,55 @@ def x_transformers_alibi() -> Work:
     return work
 
 
-def rotation(pairing: str, axes: str) -> Callable[[], Work]:
-    given = vectors()
-    if axes == "length-heads":
-        given = {name: np.ascontiguousarray(array.swapaxes(1, 2)) for name, array in given.items()}
-    return in_one_array("apply/rope", given, pairing=pairing, axes=axes)
+def rotation(pairing: str) -> Callable[[], Work]:
+    """Ready q and k, rotated; their layout is that of the peer."""
+
+    def ready() -> Work:
+        given = vectors()
+        axes = "heads-length"
+        if pairing == "interleaved":
+            axes = "length-heads"
+            given = {name: np.ascontiguousarray(array.swapaxes(1, 2)) for name, array in given.items()}
+        return in_one_array(Request("apply/rope", {"pairing": pairing, "axes": axes}, given))()
+
+    return ready
 
 
-SINUSOIDAL: dict[str, object] = {"length": LENGTH, "dim": DIM}
-ROPE: dict[str, object] = {"length": LENGTH, "dim": DIM}
-ALIBI: dict[str, object] = {"heads": HEADS, "length": SIDE, "form": "symmetric"}
-MODULE, LLAMA = "PyTorch module's table", "LlamaRotaryEmbedding.forward"
+SINUSOIDAL = {"length": str(LENGTH), "dim": str(DIM)}
+ALIBI = {"heads": str(HEADS), "length": str(SIDE), "form": "symmetric"}
+MODULE, LLAMA, ROTARY = "PyTorch module's table", "LlamaRotaryEmbedding.forward", "eager apply_rotary_pos_emb"
 
 
-def rows() -> dict[str, Row]:
-    sinusoidal, rope, alibi = "encodings/sinusoidal", "encodings/rope", "biases/alibi"
-    whole, parts = in_one_array, in_blocks
-    table = {
-        "float32": Row("sinusoidal 131072 x 128 float32, whole", MODULE, 2.0, whole(sinusoidal, **SINUSOIDAL), module_table("float32")),
-        "float32-blocks": Row("the same, blocks", MODULE, 2.0, parts(sinusoidal, **SINUSOIDAL), module_table("float32")),
-        "memory": Row("the same, whole", "filling fresh memory", 0.2, whole(sinusoidal, **SINUSOIDAL), lambda: fresh_memory()),
-        "memory-blocks": Row("the same, blocks", "filling fresh memory", 0.2, parts(sinusoidal, **SINUSOIDAL), lambda: fresh_memory()),
+def both(key: str, name: str, peer: str, least: float, request: Request, theirs: Callable[[], Work]) -> dict[str, Row]:
+    """The same work as one array, and in blocks."""
+    return {
+        key: Row(f"{name}, whole", peer, least, in_one_array(request), theirs),
+        f"{key}-blocks": Row(f"{name}, blocks", peer, least, in_blocks(request), theirs),
     }
+
+
+def table_of_rows() -> dict[str, Row]:
+    """Every line, by the name that the command line knows it by."""
+    sinusoidal = Request("encodings/sinusoidal", SINUSOIDAL)
+    table = both("float32", "sinusoidal 131072 x 128 float32", MODULE, 2.0, sinusoidal, module_table("float32"))
+    table |= both("memory", "the same", "filling fresh memory", 0.2, sinusoidal, fresh_memory)
     for dtype, least in (("bfloat16", 1.5), ("float16", 1.3)):
-        wanted: dict[str, object] = {**SINUSOIDAL, "dtype": dtype}
-        table[dtype] = Row(f"the same in {dtype}, whole", "the module's, then cast", least, whole(sinusoidal, **wanted), module_table(dtype))
-        table[f"{dtype}-blocks"] = Row(f"the same in {dtype}, blocks", "the module's, then cast", least, parts(sinusoidal, **wanted), module_table(dtype))
-    table |= {
-        "rope": Row("rope cos and sin 131072 x 128, whole", LLAMA, 2.0, whole(rope, **ROPE), llama_tables),
-        "rope-blocks": Row("the same, blocks", LLAMA, 2.0, parts(rope, **ROPE), llama_tables),
-        "half": Row("rotation of q and k, 32 x 4096 x 128, half", "eager apply_rotary_pos_emb, Llama", 2.0, lambda: rotation("half", "heads-length")(), llama_rotation),
-        "interleaved": Row("the same, interleaved", "eager apply_rotary_pos_emb, GPT-J", 3.0, lambda: rotation("interleaved", "length-heads")(), gptj_rotation),
-        "alibi": Row("alibi 32 x 2048 x 2048, whole", "x-transformers AlibiPositionalBias", 2.0, whole(alibi, **ALIBI), x_transformers_alibi),
-        "alibi-blocks": Row("the same, blocks", "x-transformers AlibiPositionalBias", 2.0, parts(alibi, **ALIBI), x_transformers_alibi),
-    }
-    return table
+        narrow = Request("encodings/sinusoidal", {**SINUSOIDAL, "dtype": dtype})
+        table |= both(dtype, f"the same in {dtype}", f"{MODULE}, then cast", least, narrow, module_table(dtype))
+    rope = Request("encodings/rope", SINUSOIDAL)
+    table |= both("rope", "rope cos and sin 131072 x 128", LLAMA, 2.0, rope, llama_tables)
+    name = "rotation of q and k, 32 x 4096 x 128"
+    table["half"] = Row(f"{name}, half", f"{ROTARY}, Llama", 2.0, rotation("half"), llama_rotation)
+    table["interleaved"] = Row(f"{name}, interleaved", f"{ROTARY}, GPT-J", 3.0, rotation("interleaved"), gptj_rotation)
+    alibi, peer = Request("biases/alibi", ALIBI), "x-transformers AlibiPositionalBias"
+    return table | both("alibi", "alibi 32 x 2048 x 2048", peer, 2.0, alibi, x_transformers_alibi)
 
 
 def measure(row: Row, pairs: int = PAIRS) -> str:
     """A line of the table."""
     ours, theirs = row.ours(), row.theirs()
-    ours(), theirs()  # memory and threads warm up; neither is counted
+    for work in (ours, theirs):
+        work()  # memory and threads warm up; this is not counted
     us, them = Times(), Times()
     gc.disable()
     for _ in range(pairs):
@@ -302,7 +308,7 @@ def _peak_kilobytes() -> int:
 
 def main(names: list[str]) -> None:
     """Print the table."""
-    table = rows()
+    table = table_of_rows()
     print("| work | peer | ms | peer's ms | times as fast | CPU ms | peer's CPU ms | by CPU time | at least |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name in names or table:
