@@ -79,7 +79,8 @@ def tensors(scheme: Scheme[Any, Any]) -> dict[str, list[str]]:
     """The axes of the tensors that the scheme's examples answer with."""
     found: dict[str, list[str]] = {}
     for each in scheme.examples:
-        params = scheme.params.model_validate({"dtype": "float32", **each.query})
+        textual = {"dtype": "float32"} if each.body is not None else {}
+        params = scheme.params.model_validate({**textual, **each.query})
         specs = scheme.tensors(params, example_arrays(each))
         for name, spec in specs.items():
             found.setdefault(name, list(spec.axes))

@@ -105,7 +105,8 @@ def has_several(scheme: AnyScheme) -> bool:
 def _variations(scheme: AnyScheme) -> list[Tensors]:
     found = []
     for each in scheme.examples:
-        plain = {"dtype": "float32", **each.query}
+        textual = {"dtype": "float32"} if each.body is not None else {}
+        plain = {**textual, **each.query}
         varied = [{**plain, name: value} for name, choice in choices(scheme).items() for value in choice["enum"]]
         for query in (plain, *varied):
             try:

@@ -34,7 +34,7 @@ for dtype in DTYPES.values():
     write_float32(angles, table, None)
     digest.update(table.tobytes())
 for form in ("power", "exp-log"):
-    digest.update(float32_frequencies(500000.0, 96, form=form).tobytes())
+    digest.update(float32_frequencies(500000.0, 96, 48, form=form).tobytes())
 control = np.sin(np.arange(20000) * 0.37).tobytes() + np.exp(np.arange(20000) / 1e3).tobytes()
 control += np.sin(np.arange(20000, dtype=np.float32) * np.float32(0.37)).tobytes()
 still_on = [name for name in sys.argv[1:] if features[name]]
