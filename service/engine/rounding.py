@@ -5,6 +5,7 @@ service answers with. Rounding twice is not rounding: 1 + 2^-8 + 2^-40 is 1 + 2^
 float32 it is 1 + 2^-8, a tie, and then 1.
 """
 
+from collections.abc import Sequence
 from sys import byteorder
 from typing import Any
 
@@ -91,8 +92,9 @@ def different(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
     return unlike
 
 
-def to_sixteen_bits(singles: NDArray[np.float32], floor: float, out: NDArray[Any]) -> Unsure | None:
-    """Round float32, |x| <= 1, to float16 or bfloat16, and say where that may not be the rounding of the real number.
+def to_sixteen_bits(singles: NDArray[np.float32], floor: float, outs: Sequence[NDArray[Any]]) -> Unsure | None:
+    """Round float32, |x| <= 1, to float16 or bfloat16, and say where that may not be the rounding of the real number:
+    nowhere, if None. Each of `outs` takes one of `singles`.
 
     The float32 are those nearest to float64 whose errors are below half an ulp (of the float32); those below `floor`
     are not, and unsure. The points half way between two neighbours of the narrower dtype are float32 themselves,
@@ -100,9 +102,10 @@ def to_sixteen_bits(singles: NDArray[np.float32], floor: float, out: NDArray[Any
     each as the real number, which is less than an ulp away. Where it is one, it is unsure; so half is rounded up.
     """
     bits = singles.view(np.uint32)
-    half = out.dtype != BFLOAT16
+    half = outs[0].dtype != BFLOAT16
     rounded = _as_half(bits) if half else bits + np.uint32(1 << 15)
-    out.view(np.uint16)[...] = rounded.view(np.uint16)[..., _UPPER::2]
+    for out, upper in zip(outs, rounded.view(np.uint16)[..., _UPPER::2], strict=True):
+        out.view(np.uint16)[...] = upper
     rounded <<= np.uint32(16)
     unsure = None if rounded.min() else rounded == 0
     size = np.abs(singles)
@@ -112,7 +115,8 @@ def to_sixteen_bits(singles: NDArray[np.float32], floor: float, out: NDArray[Any
         unsure = small if unsure is None else unsure | small
     if half and smallest < _SMALLEST_HALF:
         unsure = np.zeros(size.shape, np.bool_) if unsure is None else unsure
-        _subnormal_halves(singles, size < _SMALLEST_HALF, out, unsure)
+        for part in zip(singles, size < _SMALLEST_HALF, outs, unsure, strict=True):
+            _subnormal_halves(*part)
     return unsure
 
 

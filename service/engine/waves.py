@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.blocks import Block, Grid, Offsets, Scratch, Undecided, Waveform
+from service.engine.blocks import Array, Block, Grid, Offsets, Outs, Scratch, Undecided, Waveform
 from service.engine.pairs import Floats, Pair, Rows, multiply
 from service.engine.reals import MANY_DIGITS, Reals, pair, real
 from service.engine.rounding import decide, nearest_of_sum
@@ -69,8 +69,14 @@ class Waves:
         _check_positions(positions)
         for index, panel in enumerate(self._panels):
             columns = slice(index * PANEL_CHANNELS, (index + 1) * PANEL_CHANNELS)
-            arrays = {Waveform.SIN: sin, Waveform.COS: cos}
-            panel.write(positions, {form: out[:, columns] for form, out in arrays.items() if out is not None})
+            for arrays in _alike(sin, cos):
+                panel.write(positions, {form: out[:, columns] for form, out in arrays.items()})
+
+
+def _alike(sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> list[Outs]:
+    """The arrays asked for, those of one dtype together."""
+    outs = [{form: out} for form, out in ((Waveform.SIN, sin), (Waveform.COS, cos)) if out is not None]
+    return [outs[0] | outs[1]] if sin is not None and cos is not None and sin.dtype == cos.dtype else outs
 
 
 def _check_positions(positions: range | Floats) -> None:
@@ -93,12 +99,12 @@ class Panel:
         self._offsets: Offsets | None = None
         self._groups = Groups(kept_groups)
 
-    def write(self, positions: range | Floats, outs: dict[Waveform, NDArray[Any]]) -> None:
+    def write(self, positions: range | Floats, outs: Outs) -> None:
         """Fill the arrays, each (len(positions), count)."""
         if len(positions) <= FEW_ROWS:
             self._write_singly(np.array(positions, np.float64), outs)
             return
-        scratch = Scratch(self.step, self.count)
+        scratch = Scratch(tuple(outs), self.step, self.count)
         for rows in self._parts(positions):
             part, group = positions[rows], {form: out[rows] for form, out in outs.items()}
             if isinstance(part, range):
@@ -195,17 +201,16 @@ class Panel:
         grid: Grid,
         blocks: Iterator[Block],
         positions: range | Floats,
-        outs: dict[Waveform, NDArray[Any]],
+        outs: Outs,
         scratch: Scratch,
     ) -> None:
-        pending = {form: Pending(self.angles, form, positions, out) for form, out in outs.items()}
+        pending = Pending(self.angles, positions, outs)
         for block in blocks:
             for undecided in grid.fill(block, outs, scratch):
-                pending[undecided.form].add(block.rows.start, undecided)
-        for rest in pending.values():
-            rest.settle()
+                pending.add(block.rows.start, undecided)
+        pending.settle()
 
-    def _write_singly(self, positions: Floats, outs: dict[Waveform, NDArray[Any]]) -> None:
+    def _write_singly(self, positions: Floats, outs: Outs) -> None:
         for rows in _runs(len(positions), self.stride):
             value = self.angles.at(positions[rows, None], slice(None))
             error = self.angles.errors(positions[rows, None], slice(None))
@@ -236,41 +241,43 @@ class Groups:
 
 
 class Pending:
-    """Values of one array that a block left undecided."""
+    """Values that blocks left undecided."""
 
-    def __init__(self, angles: Angles, form: Waveform, positions: range | Floats, out: NDArray[Any]) -> None:
-        self.angles, self.form, self.positions, self.out = angles, form, positions, out
-        self.places: list[tuple[Indices, Indices, Floats, Floats]] = []
+    def __init__(self, angles: Angles, positions: range | Floats, outs: Outs) -> None:
+        self.angles, self.positions, self.outs = angles, positions, outs
+        self.places: list[Undecided] = []
         self.size = 0
 
     def add(self, start: int, undecided: Undecided) -> None:
         """Note them, and settle when there are many."""
-        row, channel = undecided.places
-        self.places.append((row + start, channel, undecided.value, undecided.error))
-        self.size += row.size
+        self.places.append(undecided._replace(row=undecided.row + start))
+        self.size += undecided.row.size
         if self.size >= PENDING:
             self.settle()
 
     def settle(self) -> None:
-        """Compute them in double-double, and with 80 digits what is undecided even so."""
+        """Compute them anew, each for itself."""
         if not self.size:
             return
-        row, channel, value, error = (np.concatenate(parts) for parts in zip(*self.places, strict=True))
+        form, *rest = (np.concatenate(parts) for parts in zip(*self.places, strict=True))
         self.places, self.size = [], 0
-        if self.out.dtype.itemsize == 2:
-            row, channel = self._settle_wide(row, channel, value, error)
-        for run in _runs(row.size, BLOCK_VALUES):
-            where = _picked(self.positions, row[run])
-            pair = self.angles.at(where, channel[run])[self.form]
-            bound = self.angles.errors(where, channel[run])[self.form]
-            self.out[row[run], channel[run]], undecided = decide(*pair, bound, self.out.dtype)
-            left = np.stack((row[run], channel[run]), axis=1)[undecided]
-            _settle_exactly(self.angles, self.form, self.positions, left, self.out)
+        for each, out in self.outs.items():
+            row, channel, value, error = (part[form == each] for part in rest)
+            if out.dtype.itemsize == 2:
+                # Most of what float32 leaves open for 16 bits the float64 that it came from decides.
+                out[row, channel], undecided = decide(value, np.zeros_like(value), error, out.dtype)
+                row, channel = row[undecided], channel[undecided]
+            self._settle(each, out, row, channel)
 
-    def _settle_wide(self, row: Indices, channel: Indices, value: Floats, error: Floats) -> tuple[Indices, Indices]:
-        """Most that float32 leaves open for 16 bits the float64 it came from decides; what it does not."""
-        self.out[row, channel], undecided = decide(value, np.zeros_like(value), error, self.out.dtype)
-        return row[undecided], channel[undecided]
+    def _settle(self, form: Waveform, out: Array, rows: Indices, channels: Indices) -> None:
+        """In double-double, and with 80 digits what is undecided even so."""
+        for run in _runs(rows.size, BLOCK_VALUES):
+            row, channel = rows[run], channels[run]
+            where = _picked(self.positions, row)
+            value = self.angles.at(where, channel)[form]
+            out[row, channel], undecided = decide(*value, self.angles.errors(where, channel)[form], out.dtype)
+            left = np.stack((row, channel), axis=1)[undecided]
+            _settle_exactly(self.angles, form, self.positions, left, out)
 
 
 def _picked(positions: range | Floats, rows: Indices) -> Floats:
