@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from service.engine.analyses import precision
 from service.engine.biases import alibi, alibi_slopes
 from service.engine.encodings import rope, sinusoidal
 from service.engine.operations import alibi as apply_alibi
@@ -14,6 +15,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     rope.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
+    precision.SCHEME,
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_alibi.SCHEME,

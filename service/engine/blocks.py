@@ -23,8 +23,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from service.engine.pairs import Floats, Pair, Rows, halves, negative, two_sum
-from service.engine.rounding import different, from_single
+from service.engine.rounding import different, to_sixteen_bits
 from service.engine.sines import Indices
+
+Array = NDArray[Any]
+Singles = NDArray[np.float32]
 
 U = 2.0**-53
 NARROW_ERROR = 6 * U
@@ -48,19 +51,62 @@ class Block(NamedTuple):
     offset: slice | Indices
 
 
+class Undecided(NamedTuple):
+    """Values of a block that may not be rounded right: where they are, the float64 they came from, and its error."""
+
+    form: Indices
+    row: Indices
+    channel: Indices
+    value: Floats
+    error: Floats
+
+
+Outs = dict[Waveform, Array]
+
+
+class Views(NamedTuple):
+    """The leading rows of each buffer, (waveforms, rows, channels)."""
+
+    own: Floats
+    other: Floats
+    value: Floats
+    term: Floats
+    below: Singles
+    above: Singles
+
+
 class Scratch:
-    """The buffers of one call: nothing is shared between threads."""
+    """The buffers of one call: nothing is shared between threads. `forms` are the waveforms that it writes."""
 
-    def __init__(self, rows: int, channels: int) -> None:
-        shape = (rows, channels)
-        self.bases = _aligned(shape, np.float64), _aligned(shape, np.float64)
-        self.value, self.term = _aligned(shape, np.float64), _aligned(shape, np.float64)
-        self.below, self.above = _aligned(shape, np.float32), _aligned(shape, np.float32)
+    def __init__(self, forms: tuple[Waveform, ...], rows: int, channels: int) -> None:
+        self.forms = forms
+        shape = (len(forms), rows, channels)
+        self._bases = _aligned((2, rows, channels), np.float64)
+        self._doubles = _aligned(shape, np.float64), _aligned(shape, np.float64)
+        self._singles = _aligned(shape, np.float32), _aligned(shape, np.float32)
+        self._base: tuple[Grid, int] | None = None
+        self._views: dict[int, Views] = {}
 
-    def spread(self, base: Rows, rows: int) -> None:
+    def views(self, rows: int) -> Views:
+        """As many rows of each buffer; the waveforms that the own ones are multiplied with are the others."""
+        if rows not in self._views:
+            forms = slice(self.forms[0], self.forms[-1] + 1)
+            own, other = self._bases[forms, :rows], self._bases[::-1][forms, :rows]
+            buffers = (buffer[:, :rows] for buffer in (*self._doubles, *self._singles))
+            self._views[rows] = Views(own, other, *buffers)
+        return self._views[rows]
+
+    def spread(self, grid: "Grid", base: int | Indices, rows: int) -> None:
         """Repeat a base row: two arrays in line are multiplied faster than an array and a row."""
-        for buffer, wave in zip(self.bases, base, strict=True):
-            buffer[:rows] = wave.high
+        if isinstance(base, int):
+            if self._base != (grid, base):
+                self._base = grid, base
+                for form, wave in enumerate(grid.bases):
+                    self._bases[form] = wave.high[base]
+            return
+        self._base = None
+        for form, wave in enumerate(grid.bases):
+            self._bases[form, :rows] = wave.high[base]
 
 
 def _aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
@@ -80,17 +126,17 @@ class Offsets:
     """The offset rows of a panel, as blocks multiply by them: for a cosine the sines are negative."""
 
     def __init__(self, rows: Rows) -> None:
-        self.cosines = rows.cosines
-        self.sines = {Waveform.SIN: rows.sines, Waveform.COS: negative(rows.sines)}
+        self.rows = rows
         self.reach: Floats = np.abs(rows.sines.high).max(axis=0)  # s
-        self.narrow_cosines = _aligned_copy(self.cosines.high)
-        self.narrow_sines = {form: _aligned_copy(sines.high) for form, sines in self.sines.items()}
+        self.narrow_cosines = _aligned_copy(rows.cosines.high)
+        self.narrow_sines = _aligned_copy(np.stack([rows.sines.high, -rows.sines.high]))
         self._split: dict[Waveform, tuple[Split, Split]] = {}
 
     def split(self, form: Waveform) -> tuple["Split", "Split"]:
         """The cosines and the sines for products in double-double; two threads may both do it, and agree."""
         if form not in self._split:
-            self._split[form] = split(self.cosines), split(self.sines[form])
+            sines = self.rows.sines if form is Waveform.SIN else negative(self.rows.sines)
+            self._split[form] = split(self.rows.cosines), split(sines)
         return self._split[form]
 
 
@@ -112,16 +158,17 @@ def split(number: Pair) -> Split:
 
 
 class Bounds:
-    """Bounds of the errors, a row for each base row; a level row is one number, its largest."""
+    """Bounds of the errors (waveforms, base rows, channels); a level row is one number, its largest."""
 
     def __init__(self, rows: Floats) -> None:
         self.rows = rows
-        largest = rows.max(axis=1)
-        level = largest <= LEVEL * rows.min(axis=1)
-        self.each = [float(most) if even else row for most, even, row in zip(largest, level, rows, strict=True)]
+        largest = rows.max(axis=2, keepdims=True)
+        level = (largest <= LEVEL * rows.min(axis=2, keepdims=True)).all(axis=0)
+        self.each = [(largest if even else rows)[:, [base]] for base, even in enumerate(level[:, 0].tolist())]
 
-    def at(self, base: int | Indices) -> Floats | float:
-        return self.each[base] if isinstance(base, int) else self.rows[base]
+    def at(self, base: int | Indices) -> Floats:
+        """(waveforms, rows, channels), of which the last two may be 1."""
+        return self.each[base] if isinstance(base, int) else self.rows[:, base]
 
 
 class Grid:
@@ -129,56 +176,79 @@ class Grid:
 
     def __init__(self, bases: Rows, offsets: Offsets, errors: tuple[Floats, Floats]) -> None:
         self.bases, self.offsets, self.errors = bases, offsets, errors
-        self._bounds: dict[tuple[Waveform, float], Bounds] = {}
+        self._bounds: dict[tuple[tuple[Waveform, ...], float], Bounds] = {}
 
-    def fill(
-        self, block: Block, outs: dict[Waveform, NDArray[Any]], scratch: Scratch
-    ) -> Iterator[tuple[Waveform, NDArray[np.bool_]]]:
-        """Write the block's rows; yield where an array has undecided values, if it has any."""
-        parts = {form: out[block.rows] for form, out in outs.items()}
-        narrow = [part for part in parts.values() if part.dtype != np.float64]
-        if narrow:
-            scratch.spread(self.bases.at(block.base), len(narrow[0]))
-        for form, part in parts.items():
-            fill = self._fill_double if part.dtype == np.float64 else self._fill_narrow
-            undecided = fill(block, form, part, scratch)
-            if undecided.any():
-                yield form, undecided
-
-    def _bound(self, form: Waveform, factor: float, base: int | Indices) -> Floats | float:
-        """factor * (S + C s) + the errors of the rows, for these base rows."""
-        if (form, factor) not in self._bounds:
-            own, other = np.abs(self.bases[form].high), np.abs(self.bases[1 - form].high)
-            self._bounds[form, factor] = Bounds(factor * (own + other * self.offsets.reach) + self.errors[form])
-        return self._bounds[form, factor].at(base)
-
-    def _fill_narrow(self, block: Block, form: Waveform, out: NDArray[Any], scratch: Scratch) -> NDArray[np.bool_]:
-        rows = len(out)
-        own, other = scratch.bases[form][:rows], scratch.bases[1 - form][:rows]
-        value, term = scratch.value[:rows], scratch.term[:rows]
-        below, above = scratch.below[:rows], scratch.above[:rows]
-        np.multiply(own, self.offsets.narrow_cosines[block.offset], out=value)
-        np.multiply(other, self.offsets.narrow_sines[form][block.offset], out=term)
-        value += term
-        error = self._bound(form, NARROW_ERROR, block.base)
-        below[...] = np.subtract(value, error, out=term)
-        above[...] = np.add(value, error, out=term)
-        undecided = different(below, above)
-        if out.dtype == np.float32:
-            out[...] = above
+    def fill(self, block: Block, outs: Outs, scratch: Scratch) -> Iterator[Undecided]:
+        """Write the block's rows of arrays of one dtype; yield what is undecided, if anything is."""
+        parts = [out[block.rows] for out in outs.values()]
+        if parts[0].dtype != np.float64:
+            yield from self._fill_narrow(block, parts, scratch)
         else:
-            out[...], open_again = from_single(above, out.dtype)
-            undecided |= open_again
-        return undecided
+            for form, part in zip(outs, parts, strict=True):
+                yield from self._fill_double(block, form, part)
 
-    def _fill_double(self, block: Block, form: Waveform, out: NDArray[Any], _scratch: Scratch) -> NDArray[np.bool_]:
+    def _bound(self, forms: tuple[Waveform, ...], factor: float, base: int | Indices) -> Floats:
+        """factor * (S + C s) + the errors of the rows, for these base rows."""
+        if (forms, factor) not in self._bounds:
+            sizes = [np.abs(wave.high) for wave in self.bases]
+            rows = [factor * (sizes[form] + sizes[1 - form] * self.offsets.reach) + self.errors[form] for form in forms]
+            self._bounds[forms, factor] = Bounds(np.stack(rows))
+        return self._bounds[forms, factor].at(base)
+
+    def _fill_narrow(self, block: Block, outs: list[Array], scratch: Scratch) -> Iterator[Undecided]:
+        """Sines and cosines together, where both are wanted: half as many calls, each of twice the size."""
+        rows, forms = block.rows.stop - block.rows.start, scratch.forms
+        scratch.spread(self, block.base, rows)
+        views = scratch.views(rows)
+        sines = self.offsets.narrow_sines[forms[0] : forms[-1] + 1, block.offset]
+        np.multiply(views.own, self.offsets.narrow_cosines[block.offset], out=views.value)
+        np.multiply(views.other, sines, out=views.term)
+        np.add(views.value, views.term, out=views.value)
+        error = self._bound(forms, NARROW_ERROR, block.base)
+        round_off = _to_float32 if outs[0].dtype == np.float32 else _to_sixteen_bits
+        yield from _listed(forms, round_off(views, error, outs), views.value, error)
+
+    def _fill_double(self, block: Block, form: Waveform, out: NDArray[Any]) -> Iterator[Undecided]:
         own, other = split(self.bases[form].at(block.base)), split(self.bases[1 - form].at(block.base))
         cosines, sines = (rows.at(block.offset) for rows in self.offsets.split(form))
         total, rest = two_sum(own.leading * cosines.leading, other.leading * sines.leading)
         for base, offset in ((own, cosines), (other, sines)):
             rest += base.leading * offset.rest
             rest += base.rest * offset.whole
-        error = self._bound(form, DOUBLE_ERROR, block.base)
-        below, above = total + (rest - error), total + (rest + error)
+        error = self._bound((form,), DOUBLE_ERROR, block.base)
+        below, above = total + (rest - error[0]), total + (rest + error[0])
         out[...] = above
-        return different(below, above)
+        yield from _listed((form,), different(below, above)[None], above[None], error)
+
+
+def _listed(
+    forms: tuple[Waveform, ...], undecided: NDArray[np.bool_] | None, value: Floats, error: Floats
+) -> Iterator[Undecided]:
+    if undecided is None:
+        return
+    flat = undecided.reshape(-1).nonzero()[0]
+    if flat.size:
+        places = np.unravel_index(flat, undecided.shape)
+        form, row, channel = places
+        errors = np.broadcast_to(error, value.shape)[places]
+        yield Undecided(form + forms[0], row, channel, value[places], errors)
+
+
+def _to_float32(views: Views, error: Floats, outs: list[Array]) -> NDArray[np.bool_]:
+    """Round; undecided where value - error and value + error differ."""
+    np.subtract(views.value, error, out=views.term)
+    views.below[...] = views.term
+    np.add(views.value, error, out=views.term)
+    views.above[...] = views.term
+    for out, above in zip(outs, views.above, strict=True):
+        out[...] = above
+    return different(views.below, views.above)
+
+
+def _to_sixteen_bits(views: Views, error: Floats, outs: list[Array]) -> NDArray[np.bool_] | None:
+    """Round by way of float32, which does where the error is below half of its ulp.
+
+    Half an ulp of x is 2^-25 |x| or more, so that holds from 2^26 times the error on, with a factor of 2 to spare.
+    """
+    views.above[...] = views.value
+    return to_sixteen_bits(views.above, 2.0**26 * float(error.max()), outs)

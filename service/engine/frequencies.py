@@ -8,8 +8,8 @@ from service.engine.errors import Refusal
 FASTEST_BITS = 63
 SLOWEST_BITS = -400
 
-# Memory of one prepared frequency: its digits, and its share of the rows that `Waves` keeps (7.4 KB measured).
-WAVE_BYTES = 8192
+# Memory of one prepared frequency: its digits, and its share of the rows that `Waves` keeps (22 KB measured).
+WAVE_BYTES = 24576
 REAL_BYTES = 256
 
 LARGEST_FINITE = {

@@ -1,20 +1,16 @@
 """What every rotary scheme shares: the rotated width, the frequencies in each arithmetic, and cos and sin of rows."""
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact, Float32, Ggml, refuse_base_of_no_model
 from service.engine.errors import Refusal
 from service.engine.frequencies import fastest_frequency
 from service.engine.positions import Values
 from service.engine.quantities import Arithmetic, Base, Pairing, PartialRotaryFactor, RotaryDim
 from service.engine.reals import geometric
 from service.engine.scheme import Array, Params
-from service.engine.single import float32_frequencies, ggml_angles, write_float32
-from service.engine.waves import Waves, products, values
+from service.engine.single import float32_frequencies
+from service.engine.waves import Waves
 
 
 class Rotary(Params):
@@ -25,16 +21,6 @@ class Rotary(Params):
     partial_rotary_factor: PartialRotaryFactor | None = None
     pairing: Pairing = "half"
     arithmetic: Arithmetic = "exact"
-
-
-class Angles(Protocol):
-    """The frequencies of a rotary scheme in one arithmetic: what turns positions into cos and sin."""
-
-    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None: ...
-
-    def angles(self, at: Values, out: Array) -> None: ...
-
-    def frequencies(self, dtype: np.dtype[np.generic]) -> Array: ...
 
 
 def rotary_width(params: Rotary, dim: int) -> int:
@@ -67,23 +53,17 @@ def rotary_width(params: Rotary, dim: int) -> int:
 
 def fastest(params: Rotary, width: int) -> float:
     """About the largest frequency; refuses bases that an arithmetic cannot work with."""
-    if params.arithmetic != "exact" and params.base < 1:
-        raise Refusal(
-            "base",
-            "out_of_range",
-            f"base is {params.base:g}; arithmetic={params.arithmetic} follows model code, whose bases are 1 or more",
-            limit=1,
-        )
+    refuse_base_of_no_model(params.base, params.arithmetic)
     return fastest_frequency(params.base, (width - 2) / width, "base")
 
 
 def rotary_angles(params: Rotary, width: int) -> Angles:
     """The angles of `width` rotated channels in the arithmetic asked for."""
     if params.arithmetic == "float32":
-        return _Float32(float32_frequencies(params.base, width))
+        return Float32(float32_frequencies(params.base, width, width // 2))
     if params.arithmetic == "ggml":
-        return _Ggml(params.base, width)
-    return _Exact(Waves(geometric(params.base, [Fraction(-2 * pair, width) for pair in range(width // 2)])))
+        return Ggml(params.base, width)
+    return Exact(Waves(geometric(params.base, [Fraction(-2 * pair, width) for pair in range(width // 2)])))
 
 
 def pair_members(pairing: str, width: int) -> tuple[slice, slice]:
@@ -100,6 +80,7 @@ def pair_members(pairing: str, width: int) -> tuple[slice, slice]:
 def write_columns(angles: Angles, at: Values, tensor: str, params: Rotary, columns: str, out: Array) -> None:
     """Rows of the cos or the sin table into `out`, one column a pair or one a channel in the order of the pairing.
 
+    >>> import numpy as np
     >>> out = np.empty((1, 4))
     >>> write_columns(rotary_angles(Rotary(), 4), range(1), "cos", Rotary(), "full", out)
     >>> out.tolist()
@@ -116,65 +97,9 @@ def arithmetic_note(params: Rotary) -> list[str]:
     """What deserves saying about an arithmetic that is not exact, or a base that is degenerate."""
     notes = []
     if params.arithmetic == "float32":
-        notes.append(
-            "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"
-        )
+        notes.append(FLOAT32_NOTE)
     if params.arithmetic == "ggml":
         notes.append("arithmetic=ggml multiplies the angle from pair to pair in float32, as llama.cpp does")
     if params.base == 1:
         notes.append("base=1 is degenerate: every frequency is 1, so all pairs turn alike")
     return notes
-
-
-@dataclass(frozen=True, slots=True)
-class _Exact:
-    waves: Waves
-
-    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
-        self.waves.write(at, sin, cos)
-
-    def angles(self, at: Values, out: Array) -> None:
-        products(_as_float64(at), self.waves.frequencies, out)
-
-    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
-        return values(self.waves.frequencies, dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class _Float32:
-    inv_freq: NDArray[np.float32]
-
-    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
-        write_float32(self._angles(at), sin, cos)
-
-    def angles(self, at: Values, out: Array) -> None:
-        out[...] = self._angles(at).astype(out.dtype)
-
-    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
-        return self.inv_freq.astype(dtype)
-
-    def _angles(self, at: Values) -> NDArray[np.float32]:
-        angles: NDArray[np.float32] = _as_float64(at).astype(np.float32)[:, None] * self.inv_freq
-        return angles
-
-
-@dataclass(frozen=True, slots=True)
-class _Ggml:
-    base: float
-    width: int
-
-    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
-        write_float32(ggml_angles(self.base, self.width, _as_float64(at)), sin, cos)
-
-    def angles(self, at: Values, out: Array) -> None:
-        out[...] = ggml_angles(self.base, self.width, _as_float64(at)).astype(out.dtype)
-
-    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
-        inv_freq: Array = ggml_angles(self.base, self.width, np.ones(1))[0].astype(dtype)
-        return inv_freq
-
-
-def _as_float64(at: Values) -> NDArray[np.float64]:
-    if isinstance(at, range):
-        return np.arange(at.start, at.stop, dtype=np.float64)
-    return at

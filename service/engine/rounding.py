@@ -5,6 +5,8 @@ service answers with. Rounding twice is not rounding: 1 + 2^-8 + 2^-40 is 1 + 2^
 float32 it is 1 + 2^-8, a tie, and then 1.
 """
 
+from collections.abc import Sequence
+from sys import byteorder
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+Unsure = NDArray[np.bool_]
 DTYPES = {
     "float16": np.dtype(np.float16),
     "bfloat16": BFLOAT16,
@@ -25,6 +28,8 @@ _HALF_LESS_ONE = np.uint64((1 << (53 - 8 - 1)) - 1)
 _KEPT = np.uint64((1 << 64) - (1 << (53 - 8)))
 _ONE = np.uint64(1)
 _SMALLEST_NORMAL = 2.0**-126
+_SMALLEST_HALF = 2.0**-14
+_UPPER = 1 if byteorder == "little" else 0  # the upper half of a 32-bit word
 _ROUND_AT_2_POW_MINUS_133 = 1.5 * 2.0 ** (52 - 133)  # a float64 this large has its last bit at 2^-133
 
 
@@ -87,32 +92,51 @@ def different(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
     return unlike
 
 
-def from_single(singles: NDArray[np.float32], dtype: DTypeLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Round float32 to float16 or bfloat16, and say where that may not be the rounding of the real number.
+def to_sixteen_bits(singles: NDArray[np.float32], floor: float, outs: Sequence[NDArray[Any]]) -> Unsure | None:
+    """Round float32, |x| <= 1, to float16 or bfloat16, and say where that may not be the rounding of the real number:
+    nowhere, if None. Each of `outs` takes one of `singles`.
 
-    The float32 are taken to be correctly rounded. Rounding keeps order, and the points half way between two
-    neighbours of the narrower dtype are float32 themselves; so a float32 that is not such a point lies on the
-    same side of each as the real number does, and rounds to the same neighbour.
-
-    Half-way points end in 1 and 15 zero bits for bfloat16. For float16, with its subnormals, they are among
-    the numbers that end in 12 zero bits.
+    The float32 are those nearest to float64 whose errors are below half an ulp (of the float32); those below `floor`
+    are not, and unsure. The points half way between two neighbours of the narrower dtype are float32 themselves,
+    ending in 1 and 15 zero bits (12 for float16). So where a float32 is no such point it lies on the same side of
+    each as the real number, which is less than an ulp away. Where it is one, it is unsure; so half is rounded up.
     """
     bits = singles.view(np.uint32)
-    if np.dtype(dtype) == BFLOAT16:
-        return singles_to_bfloat16(singles), (bits & 0xFFFF) == 0x8000
-    with np.errstate(over="ignore", under="ignore"):
-        return singles.astype(np.float16), (bits & 0x0FFF) == 0
+    half = outs[0].dtype != BFLOAT16
+    rounded = _as_half(bits) if half else bits + np.uint32(1 << 15)
+    for out, upper in zip(outs, rounded.view(np.uint16)[..., _UPPER::2], strict=True):
+        out.view(np.uint16)[...] = upper
+    rounded <<= np.uint32(16)
+    unsure = None if rounded.min() else rounded == 0
+    size = np.abs(singles)
+    smallest = size.min()
+    if smallest < floor:
+        small = size < floor
+        unsure = small if unsure is None else unsure | small
+    if half and smallest < _SMALLEST_HALF:
+        unsure = np.zeros(size.shape, np.bool_) if unsure is None else unsure
+        for part in zip(singles, size < _SMALLEST_HALF, outs, unsure, strict=True):
+            _subnormal_halves(*part)
+    return unsure
 
 
-def singles_to_bfloat16(singles: NDArray[np.float32]) -> NDArray[Any]:
-    """Round finite float32 to bfloat16, to nearest even."""
-    bits = singles.view(np.uint32)
-    rounded = bits >> 16
-    rounded &= 1
-    rounded += 0x7FFF
-    rounded += bits
-    rounded >>= 16
-    return rounded.astype(np.uint16).view(BFLOAT16)
+def _as_half(bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """float32 with 2^-14 <= |x| <= 1 as float16 in the upper half, half of its last bit added; the rest follows.
+
+    The exponent, 113 to 127, becomes 1 to 15; the sign falls off at the top and is put back.
+    """
+    half: NDArray[np.uint32] = bits << np.uint32(3)
+    half += np.uint32((1 << 15) - (112 << 26) & 0xFFFFFFFF)
+    half |= bits & np.uint32(1 << 31)
+    return half
+
+
+def _subnormal_halves(singles: NDArray[np.float32], small: Unsure, out: NDArray[Any], unsure: Unsure) -> None:
+    """Below 2^-14 float16 is subnormal: its half-way points are among the numbers that end in 12 zero bits."""
+    few = singles[small]
+    with np.errstate(under="ignore"):
+        out[small] = few.astype(np.float16)
+    unsure[small] |= (few.view(np.uint32) & np.uint32(0x0FFF)) == 0
 
 
 def _to_odd(total: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.float64]:

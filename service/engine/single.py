@@ -21,15 +21,13 @@ Singles = NDArray[np.float32]
 GUESS_ERROR = 2.0**-49
 
 
-def float32_frequencies(
-    base: float, dim: int, count: int | None = None, *, form: Literal["power", "exp-log"] = "power"
-) -> Singles:
-    """Inverse frequencies base ** (-2k / dim), k = 0 .. count - 1 (dim / 2 by default), in float32 steps.
+def float32_frequencies(base: float, dim: float, count: int, *, form: Literal["power", "exp-log"] = "power") -> Singles:
+    """Inverse frequencies base ** (-2k / dim), k = 0 .. count - 1, in float32 steps.
 
     form="power", as RoPE code has it: exponent = f32(2k) / f32(dim); power = base ** exponent; 1 / power.
     form="exp-log", as the usual sinusoidal module has it: exp(f32(2k) * f32(-ln(base) / dim)).
     """
-    doubled = np.arange(0, 2 * (dim // 2 if count is None else count), 2, dtype=np.float32)
+    doubled = np.arange(0, 2 * count, 2, dtype=np.float32)
     if form == "power":
         return np.float32(1.0) / _powers(base, doubled / np.float32(dim))
     with localcontext(MANY_DIGITS):

@@ -2,17 +2,19 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
+from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact, Float32, refuse_base_of_no_model
 from service.engine.errors import Refusal
 from service.engine.frequencies import fastest_frequency
 from service.engine.positions import Values
 from service.engine.quantities import Base, Integer, Layout, OddWidth, Real
 from service.engine.reals import Reals, geometric
 from service.engine.scheme import Array, Params
+from service.engine.single import float32_frequencies
 from service.engine.waves import Waves
 
 
@@ -30,6 +32,19 @@ class SinusoidalTable(Params):
             description="w_k = base^(-k / (dim/2 - frequency_shift)): 0 as published, 1 as fairseq.",
         ),
     ] = 0.0
+    arithmetic: Annotated[
+        Literal["exact", "float32"],
+        Field(
+            description="`exact`: the real-number formula, rounded once; `float32`: step by step as PyTorch model code."
+        ),
+    ] = "exact"
+    frequency_form: Annotated[
+        Literal["exp-log", "power"],
+        Field(
+            description="How `arithmetic=float32` has its frequencies: `exp-log` exp(k * -ln(base) / half), the usual "
+            "PyTorch module, fairseq and Whisper; `power` 1 / base^(k / half), as RoPE code."
+        ),
+    ] = "exp-log"
     padding_idx: Annotated[
         Integer | None,
         Field(ge=0, le=2**53, description="The row at this position is all zeros (fairseq's padding row)."),
@@ -85,6 +100,10 @@ def spread(params: SinusoidalTable, dim: int) -> Fraction:
 
 def fastest(params: SinusoidalTable, dim: int) -> float:
     """About the largest frequency; refuses widths and series that cannot be computed."""
+    refuse_base_of_no_model(params.base, params.arithmetic)
+    if params.arithmetic == "exact" and params.frequency_form != "exp-log":
+        detail = f"frequency_form={params.frequency_form} says how float32 arithmetic rounds: add arithmetic=float32"
+        raise Refusal("frequency_form", "conflict", detail)
     steepest = float((channels(dim, params.layout, params.odd_width).sine_count - 1) / spread(params, dim))
     return fastest_frequency(params.base, steepest, "frequency_shift" if steepest > 1 else "base")
 
@@ -100,15 +119,28 @@ def frequencies(params: SinusoidalTable, dim: int) -> Reals:
     return geometric(params.base, [-k / denominator for k in range(count)])
 
 
-def write_table(params: SinusoidalTable, waves: Waves, at: Values, out: Array) -> None:
+def table_angles(params: SinusoidalTable, dim: int) -> Angles:
+    """The angles of a table of that width in the arithmetic asked for."""
+    if params.arithmetic == "exact":
+        return Exact(Waves(frequencies(params, dim)))
+    count = channels(dim, params.layout, params.odd_width).sine_count
+    return Float32(float32_frequencies(params.base, float(2 * spread(params, dim)), count, form=params.frequency_form))
+
+
+def arithmetic_note(params: SinusoidalTable) -> list[str]:
+    """What deserves saying about an arithmetic that is not exact."""
+    return [FLOAT32_NOTE] if params.arithmetic == "float32" else []
+
+
+def write_table(params: SinusoidalTable, angles: Angles, at: Values, out: Array) -> None:
     """The rows of the table at those positions into `out` (rows, dim)."""
     order = channels(out.shape[1], params.layout, params.odd_width)
     sines = out[:, order.sines]
     if order.sine_count == order.cosine_count:
-        waves.write(at, sines, out[:, order.cosines])
+        angles.write(at, out[:, order.cosines], sines)
     else:
         cosines = np.empty_like(sines)
-        waves.write(at, sines, cosines)
+        angles.write(at, cosines, sines)
         out[:, order.cosines] = cosines[:, : order.cosine_count]
     out[:, order.sine_count + order.cosine_count :] = 0
     _zero_padding_row(params, at, out)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.blocks import Block, Grid, Offsets, Scratch, Waveform
+from service.engine.blocks import Array, Block, Grid, Offsets, Outs, Scratch, Undecided, Waveform
 from service.engine.pairs import Floats, Pair, Rows, multiply
 from service.engine.reals import MANY_DIGITS, Reals, pair, real
 from service.engine.rounding import decide, nearest_of_sum
@@ -32,7 +32,9 @@ from service.engine.sines import Angles, Indices, turned
 FARTHEST = 2**53
 BLOCK_VALUES = 16384  # 128 KiB of float64: a block and its few companions stay in a core's second-level cache
 PANEL_CHANNELS = 128
-GROUP = 256  # base rows held at once: bounds the memory that a long table takes
+STEP_VALUES = 8192  # of each waveform in one block: two blocks a stride
+GROUP = 128  # base rows prepared and held together
+MOST_KEPT = 4096  # frequencies, beyond which the groups are not kept for the next call
 FEW_ROWS = 32  # not worth a table
 SHARED = 8  # scattered positions are worth a table when that many share a base row, on average
 PENDING = 8192  # undecided values computed again together
@@ -52,7 +54,8 @@ class Waves:
         self.frequencies = frequencies
         self.count = len(frequencies)
         starts = range(0, self.count, PANEL_CHANNELS)
-        self._panels = [Panel(frequencies[start : start + PANEL_CHANNELS]) for start in starts]
+        groups = 2 if self.count <= MOST_KEPT else 0
+        self._panels = [Panel(frequencies[start : start + PANEL_CHANNELS], groups) for start in starts]
 
     def write(self, positions: range | Floats, sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> None:
         """Fill sin and cos, each (len(positions), count), of any of the four dtypes, strided views included.
@@ -66,8 +69,14 @@ class Waves:
         _check_positions(positions)
         for index, panel in enumerate(self._panels):
             columns = slice(index * PANEL_CHANNELS, (index + 1) * PANEL_CHANNELS)
-            arrays = {Waveform.SIN: sin, Waveform.COS: cos}
-            panel.write(positions, {form: out[:, columns] for form, out in arrays.items() if out is not None})
+            for arrays in _alike(sin, cos):
+                panel.write(positions, {form: out[:, columns] for form, out in arrays.items()})
+
+
+def _alike(sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> list[Outs]:
+    """The arrays asked for, those of one dtype together."""
+    outs = [{form: out} for form, out in ((Waveform.SIN, sin), (Waveform.COS, cos)) if out is not None]
+    return [outs[0] | outs[1]] if sin is not None and cos is not None and sin.dtype == cos.dtype else outs
 
 
 def _check_positions(positions: range | Floats) -> None:
@@ -81,22 +90,22 @@ def _check_positions(positions: range | Floats) -> None:
 class Panel:
     """Up to 128 frequencies: few enough for a block of at least 128 rows to stay in cache."""
 
-    def __init__(self, frequencies: Reals) -> None:
+    def __init__(self, frequencies: Reals, kept_groups: int) -> None:
         self.angles = Angles(frequencies)
         self.frequencies = frequencies
         self.count = len(frequencies)
         self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R, a power of two
+        self.step = max(1, self.stride * STEP_VALUES // BLOCK_VALUES)
         self._offsets: Offsets | None = None
+        self._groups = Groups(kept_groups)
 
-    def write(self, positions: range | Floats, outs: dict[Waveform, NDArray[Any]]) -> None:
+    def write(self, positions: range | Floats, outs: Outs) -> None:
         """Fill the arrays, each (len(positions), count)."""
         if len(positions) <= FEW_ROWS:
             self._write_singly(np.array(positions, np.float64), outs)
             return
-        scratch = Scratch(self.stride, self.count)
-        # scattered positions may need a base row for every SHARED of them, so they go in shorter runs
-        run = self.stride * (GROUP if isinstance(positions, range) else GROUP // SHARED)
-        for rows in _runs(len(positions), run):
+        scratch = Scratch(tuple(outs), self.step, self.count)
+        for rows in self._parts(positions):
             part, group = positions[rows], {form: out[rows] for form, out in outs.items()}
             if isinstance(part, range):
                 self._write_blocks(*self._consecutive(part), group, scratch)
@@ -104,6 +113,21 @@ class Panel:
                 self._write_blocks(*plan, group, scratch)
             else:
                 self._write_singly(part, group)
+
+    def _parts(self, positions: range | Floats) -> Iterator[slice]:
+        """Runs that need no more than a group of base rows: consecutive positions on a grid of such groups.
+
+        Scattered positions may need a base row for every SHARED of them, so they go in shorter runs.
+        """
+        size = self.stride * GROUP
+        if not isinstance(positions, range):
+            yield from _runs(len(positions), size // SHARED)
+            return
+        start = 0
+        while start < len(positions):
+            stop = min(len(positions), start + size - positions[start] % size)
+            yield slice(start, stop)
+            start = stop
 
     @property
     def offsets(self) -> Offsets:
@@ -116,15 +140,34 @@ class Panel:
         """Blocks of one base row each and a run of offset rows."""
         first, last = positions[0], positions[-1]
         base, bases = first // self.stride, last // self.stride - first // self.stride + 1
-        rows = self._ladder(base * self.stride, self.stride, bases)
+        grid, before = self._bases(base, bases)
 
         def blocks() -> Iterator[Block]:
-            for q in range(bases):
-                origin = (base + q) * self.stride
-                start, stop = max(first, origin), min(last + 1, origin + self.stride)
-                yield Block(slice(start - first, stop - first), q, slice(start - origin, stop - origin))
+            for q in range(base, base + bases):
+                origin = q * self.stride
+                stop = min(last + 1, origin + self.stride)
+                for start in range(max(first, origin), stop, self.step):
+                    end = min(stop, start + self.step)
+                    yield Block(slice(start - first, end - first), q - before, slice(start - origin, end - origin))
 
-        return self._grid(rows, max(-first, last)), blocks(), positions
+        return grid, blocks(), positions
+
+    def _bases(self, base: int, bases: int) -> tuple[Grid, int]:
+        """The base rows `base` ... of one group, and which of all base rows its first is.
+
+        A call that needs few of a group prepares those few; the next call for the same group prepares it whole, for
+        those that follow: a long table is written by many calls.
+        """
+        group = base // GROUP
+        grid = self._groups.get(group)
+        if grid is None:
+            if bases < GROUP // 2 and not self._groups.asked(group):
+                rows = self._ladder(base * self.stride, self.stride, bases)
+                return self._grid(rows, self.stride * max(-base, base + bases)), base
+            rows = self._ladder(group * GROUP * self.stride, self.stride, GROUP)
+            grid = self._grid(rows, self.stride * GROUP * max(-group, group + 1))
+            self._groups.keep(group, grid)
+        return grid, group * GROUP
 
     def _scattered(self, positions: Floats) -> tuple[Grid, Iterator[Block], Floats] | None:
         """Blocks of a base row and an offset row for each position; None where few share a base row."""
@@ -135,7 +178,7 @@ class Panel:
             return None
         rows = Rows(*self.angles.at(bases[:, None] * self.stride, slice(None)))
         at = offset.astype(np.intp)
-        blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, self.stride))
+        blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, self.step))
         return self._grid(rows, float(np.abs(positions).max())), blocks, positions
 
     def _grid(self, bases: Rows, farthest: float) -> Grid:
@@ -158,17 +201,16 @@ class Panel:
         grid: Grid,
         blocks: Iterator[Block],
         positions: range | Floats,
-        outs: dict[Waveform, NDArray[Any]],
+        outs: Outs,
         scratch: Scratch,
     ) -> None:
-        pending = {form: Pending(self.angles, form, positions, out) for form, out in outs.items()}
+        pending = Pending(self.angles, positions, outs)
         for block in blocks:
-            for form, undecided in grid.fill(block, outs, scratch):
-                pending[form].add(block.rows.start, undecided)
-        for rest in pending.values():
-            rest.settle()
+            for undecided in grid.fill(block, outs, scratch):
+                pending.add(block.rows.start, undecided)
+        pending.settle()
 
-    def _write_singly(self, positions: Floats, outs: dict[Waveform, NDArray[Any]]) -> None:
+    def _write_singly(self, positions: Floats, outs: Outs) -> None:
         for rows in _runs(len(positions), self.stride):
             value = self.angles.at(positions[rows, None], slice(None))
             error = self.angles.errors(positions[rows, None], slice(None))
@@ -177,37 +219,65 @@ class Panel:
                 _settle_exactly(self.angles, form, positions[rows], np.argwhere(undecided), out[rows])
 
 
-class Pending:
-    """Values of one array that a block left undecided."""
+class Groups:
+    """The groups of base rows used last. Threads share it: entries are only ever replaced whole, and all agree."""
 
-    def __init__(self, angles: Angles, form: Waveform, positions: range | Floats, out: NDArray[Any]) -> None:
-        self.angles, self.form, self.positions, self.out = angles, form, positions, out
-        self.rows: list[Indices] = []
-        self.channels: list[Indices] = []
+    def __init__(self, kept: int) -> None:
+        self.kept = kept
+        self._grids: tuple[tuple[int, Grid], ...] = ()
+        self._asked: tuple[int, ...] = ()
+
+    def get(self, group: int) -> Grid | None:
+        return next((grid for held, grid in self._grids if held == group), None)
+
+    def asked(self, group: int) -> bool:
+        """Whether it was asked for lately, and that it is now."""
+        before = group in self._asked
+        self._asked = (group, *self._asked)[: self.kept]
+        return before
+
+    def keep(self, group: int, grid: Grid) -> None:
+        self._grids = ((group, grid), *(held for held in self._grids if held[0] != group))[: self.kept]
+
+
+class Pending:
+    """Values that blocks left undecided."""
+
+    def __init__(self, angles: Angles, positions: range | Floats, outs: Outs) -> None:
+        self.angles, self.positions, self.outs = angles, positions, outs
+        self.places: list[Undecided] = []
         self.size = 0
 
-    def add(self, start: int, undecided: NDArray[np.bool_]) -> None:
+    def add(self, start: int, undecided: Undecided) -> None:
         """Note them, and settle when there are many."""
-        row, channel = np.nonzero(undecided)
-        self.rows.append(row + start)
-        self.channels.append(channel)
-        self.size += row.size
+        self.places.append(undecided._replace(row=undecided.row + start))
+        self.size += undecided.row.size
         if self.size >= PENDING:
             self.settle()
 
     def settle(self) -> None:
-        """Compute them in double-double, and with 80 digits what is undecided even so."""
+        """Compute them anew, each for itself."""
         if not self.size:
             return
-        row, channel = np.concatenate(self.rows), np.concatenate(self.channels)
-        self.rows, self.channels, self.size = [], [], 0
-        for run in _runs(row.size, BLOCK_VALUES):
-            where = _picked(self.positions, row[run])
-            value = self.angles.at(where, channel[run])[self.form]
-            error = self.angles.errors(where, channel[run])[self.form]
-            self.out[row[run], channel[run]], undecided = decide(*value, error, self.out.dtype)
-            left = np.stack((row[run], channel[run]), axis=1)[undecided]
-            _settle_exactly(self.angles, self.form, self.positions, left, self.out)
+        form, *rest = (np.concatenate(parts) for parts in zip(*self.places, strict=True))
+        self.places, self.size = [], 0
+        for each, out in self.outs.items():
+            row, channel, value, error = (part[form == each] for part in rest)
+            if out.dtype.itemsize == 2:
+                # Most of what float32 leaves open for 16 bits the float64 that it came from decides.
+                out[row, channel], undecided = decide(value, np.zeros_like(value), error, out.dtype)
+                row, channel = row[undecided], channel[undecided]
+            self._settle(each, out, row, channel)
+
+    def _settle(self, form: Waveform, out: Array, rows: Indices, channels: Indices) -> None:
+        """In double-double, and with 80 digits what is undecided even so."""
+        for run in _runs(rows.size, BLOCK_VALUES):
+            row, channel = rows[run], channels[run]
+            where = _picked(self.positions, row)
+            value = self.angles.at(where, channel)[form]
+            out[row, channel], undecided = decide(*value, self.angles.errors(where, channel)[form], out.dtype)
+            left = np.stack((row, channel), axis=1)[undecided]
+            _settle_exactly(self.angles, form, self.positions, left, out)
 
 
 def _picked(positions: range | Floats, rows: Indices) -> Floats:

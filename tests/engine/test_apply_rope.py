@@ -241,7 +241,7 @@ def test_other_arithmetic_turns_by_its_own_table(arithmetic: str) -> None:
     got = only(ROPE, {"q": x, "positions": np.array([131071, 5])}, arithmetic=arithmetic)
     other = partners(x, "half") * np.array([-1] * 4 + [1] * 4, np.float32)
     np.testing.assert_array_equal(got, x * table["cos"] + other * table["sin"])
-    assert float32_frequencies(10000.0, 8)[0] == 1
+    assert float32_frequencies(10000.0, 8, 4)[0] == 1
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)

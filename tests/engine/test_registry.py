@@ -11,9 +11,9 @@ from service.engine import SCHEMES, by_key
 from service.engine.scheme import Example, Scheme, Usage, whole
 from tests.engine.answers import Array
 
-FOLDERS = {"encodings": "encodings", "biases": "biases", "operations": "apply"}
+FOLDERS = {name: name for name in ("analyses", "biases", "encodings")} | {"operations": "apply"}
 Records = pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: "/".join(scheme.key))
-ROUNDING = {"encodings": "correct", "biases": "correct", "apply": "faithful"}
+ROUNDING = {"analyses": "faithful", "encodings": "correct", "biases": "correct", "apply": "faithful"}
 
 
 def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]:

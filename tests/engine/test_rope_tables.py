@@ -54,7 +54,7 @@ def test_the_partial_factor_truncates(dim: int, factor: float, width: int) -> No
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_float32_arithmetic_rounds_step_by_step(dtype: str) -> None:
     positions = np.array([0, 7, 131071], np.float64)
-    inv_freq = float32_frequencies(10000.0, 80)
+    inv_freq = float32_frequencies(10000.0, 80, 40)
     angles = positions.astype(np.float32)[:, None] * inv_freq
     single = {"arithmetic": "float32", "dim": 80, "positions": tuple(positions), "dtype": dtype}
     got = answer(ROPE, columns="half", **single)

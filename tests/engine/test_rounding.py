@@ -14,11 +14,11 @@ from service.engine.rounding import (
     DTYPES,
     decide,
     different,
-    from_single,
     nearest,
     nearest_of_sum,
-    singles_to_bfloat16,
+    to_sixteen_bits,
 )
+from tests.engine.answers import Array
 from tests.oracles.exactness import rounded_once
 
 EVERY_DTYPE = pytest.mark.parametrize("dtype", DTYPES)
@@ -126,30 +126,39 @@ def test_zeros_of_unlike_sign_are_different() -> None:
     assert different(np.array([0.0, 1.0]), np.array([-0.0, 1.0])).tolist() == [True, False]
 
 
-def test_every_bfloat16_and_half_way_point_rounds_from_float32_as_ml_dtypes_rounds() -> None:
-    patterns = (np.arange(0, 2**32, 2**15, dtype=np.uint64) + np.array([[0], [1], [2**15 - 1]], np.uint64)) % 2**32
-    singles = patterns.astype(np.uint32).view(np.float32).reshape(-1)
-    singles = singles[np.isfinite(singles)]
-    assert bits(singles_to_bfloat16(singles)) == bits(singles.astype(ml_dtypes.bfloat16))
+def half_way_points(dtype: str, first: int, last: int) -> tuple[Array, Array, Array]:
+    """The float32 half way between neighbours with these bit patterns, and the neighbours."""
+    patterns = np.arange(first, last, dtype=np.uint16)
+    low, up = (part.view(DTYPES[dtype]).astype(np.float64) for part in (patterns, patterns + np.uint16(1)))
+    return ((low + up) / 2).astype(np.float32), low, up
+
+
+def to_sixteen(singles: Array, dtype: str, floor: float = 0.0) -> tuple[Array, Array]:
+    out = np.empty((1, singles.size, 2), DTYPES[dtype])[:, :, 0]  # as strided as an interleaved table
+    unsure = to_sixteen_bits(singles.astype(np.float32)[None, None], floor, [out])
+    return out[0], np.zeros(singles.size, np.bool_) if unsure is None else unsure[0, 0]
+
+
+# From the smallest number that is normal, or subnormal, to 1.
+RANGES = [("bfloat16", 0x0080, 0x3F80), ("float16", 0x0400, 0x3C00), ("float16", 0x0000, 0x0400)]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(("dtype", "first", "last"), RANGES)
+def test_sixteen_bits_from_float32(dtype: str, first: int, last: int, sign: float) -> None:
+    """Every half-way point is unsure; its neighbours round to the two sides; the numbers themselves stay."""
+    points, low, up = half_way_points(dtype, first, last)
+    assert to_sixteen(sign * points, dtype)[1].all()
+    below, above = np.nextafter(points, np.float32(0)), np.nextafter(points, np.float32(2))
+    for singles, expected in ((below, low), (above, up), (low, low), (up, up)):
+        rounded, unsure = to_sixteen(sign * singles, dtype)
+        assert (rounded.astype(np.float64) == sign * expected).all()
+        assert not unsure[singles >= 2.0**-14].any()  # subnormal float16 may be unsure for nothing
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_a_float32_on_a_half_way_point_is_open(dtype: str) -> None:
-    patterns = (
-        np.arange(2**10, 2**14, dtype=np.uint16) if dtype == "float16" else np.arange(100, 16000, dtype=np.uint16)
-    )
-    low, up = (
-        patterns.view(DTYPES[dtype]).astype(np.float64),
-        (patterns + 1).view(DTYPES[dtype]).astype(np.float64),
-    )
-    halfway = ((low + up) / 2).astype(np.float32)
-    nearby = np.nextafter(halfway, np.float32(2.0))
-    assert from_single(halfway, DTYPES[dtype])[1].all()
-    rounded, unsure = from_single(nearby, DTYPES[dtype])
-    assert not unsure.any()
-    assert (rounded.astype(np.float64) == up).all()
-
-
-def test_a_float32_on_a_half_way_point_of_subnormal_float16_is_open() -> None:
-    halfway = ((np.arange(0, 1024) + 0.5) * 2.0**-24).astype(np.float32)
-    assert from_single(halfway, np.float16)[1].all()
+def test_what_lies_below_the_floor_is_unsure(dtype: str) -> None:
+    _, unsure = to_sixteen(np.array([0.0, 1e-7, -1e-7, 3e-7, 0.5]), dtype, floor=2e-7)
+    assert unsure.tolist() == [True, True, True, False, False]
+    _, unsure = to_sixteen(np.array([2.0**-3 + 2.0**-14 if dtype == "float16" else 0.5 + 2.0**-9, 1e-9]), dtype, 2e-7)
+    assert unsure.tolist() == [True, True]

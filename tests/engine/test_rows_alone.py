@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.engine import by_key
+from service.engine import SCHEMES, by_key
 from service.engine.scheme import whole
 from service.engine.tables import Call, TableCache
 from tests.engine.answers import Array
@@ -36,6 +36,8 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"axes": "length-heads", "pairing": "interleaved", "rotary_dim": 6},
         {"q": RANDOM.standard_normal((15, 6, 10)).astype(np.float32), "k": RANDOM.standard_normal((15, 2, 10))},
     ),
+    "sinusoidal float32": ("encodings/sinusoidal", {"length": 90, "dim": 34, "arithmetic": "float32"}, {}),
+    "precision": ("analyses/precision", {"length": 300, "offset": 5000, "dim": 12}, {}),
     "apply alibi": ("apply/alibi", {"form": "symmetric"}, {"x": RANDOM.standard_normal((2, 3, 15, 10))}),
 }
 WHOLE: dict[str, dict[str, Array]] = {}
@@ -57,6 +59,10 @@ def block_of(name: str, tensor: str, start: int, stop: int) -> bytes:
         WHOLE[name] = whole(scheme, scheme.params(**parameters), inputs)
     table = WHOLE[name][tensor]
     return table.reshape(-1, table.shape[-1])[start:stop].tobytes()
+
+
+def test_every_scheme_is_here() -> None:
+    assert {address for address, _, _ in REQUESTS.values()} == {"/".join(scheme.key) for scheme in SCHEMES}
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -1,5 +1,6 @@
 """Sinusoidal tables against transformers, diffusers, the introductions' module and the paper's loops."""
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -8,8 +9,8 @@ from tests.clients import Client
 from tests.golden.frozen import Numbers
 from tests.golden.make_sinusoidal import CASES, Case
 from tests.oracles import oracle_sinusoidal
-from tests.oracles.answers import Query, asked, asked_in_json, from_json, posted_json
-from tests.oracles.exact import rounded_rows, ulps_apart
+from tests.oracles.answers import Query, asked, asked_in_json, from_json, posted, posted_json
+from tests.oracles.exact import rounded, rounded_rows, ulps_apart
 
 SINUSOIDAL = "/v1/encodings/sinusoidal"
 ADD = "/v1/apply/sinusoidal"
@@ -152,3 +153,82 @@ def test_embeddings_are_scaled_before_the_encoding_is_added(direct: Client) -> N
     added = posted_json(direct, ADD, {"tensors": {"x": x}}, dtype="float64", embedding_scale="sqrt-dim", offset=3)
     rows = rounded_rows([oracle_sinusoidal.encoding(position, 5) for position in (3, 4)], "float64")
     assert added["x"] == pytest.approx(np.array(x) * np.sqrt(5) + rows, abs=1e-14)
+
+
+# arithmetic=float32: the two-stage rule (tests/oracles/two_stage.py) for the modules of model code.
+
+FLOAT32_CASES = [name for name in CASES if name.startswith(("introduction", "whisper", "m2m100"))]
+
+
+def library_frequencies(case: Case, form: str = "exp-log") -> NDArray[np.float32]:
+    """exp(k * -c) in float32, c = ln(10000) / (half - shift), or 1 / 10000^(k / half), each step rounded once."""
+    half, k = case.dim // 2 - case.frequency_shift, np.arange(case.dim // 2, dtype=np.float32)
+    with mpmath.workprec(200):
+        if form == "power":
+            exponents = (k / np.float32(half)).tolist()
+            powers = [rounded(mpmath.mpf(10000) ** mpmath.mpf(exponent), "float32") for exponent in exponents]
+            return (np.float32(1) / np.array(powers, np.float32)).astype(np.float32)
+        exponents = (k * np.float32(-np.log(10000.0) / half)).tolist()
+        return np.array([rounded(mpmath.exp(mpmath.mpf(exponent)), "float32") for exponent in exponents], np.float32)
+
+
+@pytest.mark.parametrize("name", FLOAT32_CASES)
+def test_float32_arithmetic_by_the_two_stage_rule(direct: Client, sinusoidal: Numbers, name: str) -> None:
+    """(i) the frequencies of the recipe, which is the library's within 2 ulp; (ii) tables within 1 ulp of the library's
+    where the frequencies are the same bits, which is where the library's own rows follow from the recipe's."""
+    case, frozen = CASES[name], sinusoidal[f"{name}.table"]
+    wanted: dict[str, Query] = {**parameters(case), "arithmetic": "float32"}
+    ours = asked(direct, SINUSOIDAL, **wanted, output="frequencies")["frequencies"]
+    assert ulps_apart(ours, library_frequencies(case)).max() == 0
+    table = asked(direct, SINUSOIDAL, **wanted)["encoding"]
+    pairs = case.dim // 2
+    sines = frozen[:, 0 : 2 * pairs : 2] if case.layout == "interleaved" else frozen[:, :pairs]
+    angles = np.array(case.positions, np.float32)[:, None] * ours
+    rows = [place for place, position in enumerate(case.positions) if position != case.padding_idx]
+    recipe = np.sin(angles.astype(np.float64)).astype(np.float32)
+    same = (ulps_apart(recipe[rows].reshape(-1), sines[rows].reshape(-1)) <= 1).reshape(len(rows), pairs).all(axis=0)
+    assert same.mean() > 0.75
+    if case.layout == "interleaved":
+        columns = np.repeat(same, 2)
+    else:
+        columns = np.concatenate([same, same, np.ones(case.dim - 2 * pairs, np.bool_)])
+    assert ulps_apart(table[:, columns], frozen[:, columns]).max() <= 1
+    # Where the frequency is an ulp off, the table is off by what that makes of the position.
+    assert (np.abs(table.astype(np.float64) - frozen) <= float32_error(case) + EPS).all()
+
+
+@pytest.mark.parametrize("dim", [6, 34, 80, 128])
+def test_the_power_form_is_that_of_rope(direct: Client, dim: int) -> None:
+    case = Case(CASES["introduction_d8"].make, dim, (1.0,), "interleaved")
+    wanted: dict[str, Query] = {"dim": dim, "arithmetic": "float32", "frequency_form": "power"}
+    ours = asked(direct, SINUSOIDAL, **wanted, output="frequencies")["frequencies"]
+    assert np.array_equal(ours, library_frequencies(case, "power"))
+    rope = asked(direct, "/v1/encodings/rope", dim=dim, arithmetic="float32", output="frequencies")
+    assert np.array_equal(ours, rope["frequencies"])
+    table = asked(direct, SINUSOIDAL, **wanted, length=3000, layout="cos-sin")["encoding"]
+    turned = asked(direct, "/v1/encodings/rope", dim=dim, arithmetic="float32", length=3000, columns="half")
+    assert np.array_equal(table, np.concatenate([turned["cos"], turned["sin"]], axis=1))
+
+
+def test_float32_arithmetic_is_added_too(direct: Client) -> None:
+    x = np.zeros((4096, 64), np.float32)
+    body = posted(direct, ADD, {"x": x}, arithmetic="float32", frequency_form="power")["x"]
+    table = asked(direct, SINUSOIDAL, length=4096, dim=64, arithmetic="float32", frequency_form="power")["encoding"]
+    exact = asked(direct, SINUSOIDAL, length=4096, dim=64)["encoding"]
+    assert np.array_equal(body, table)
+    assert 1e-5 < np.abs(table - exact).max() < 5e-4
+
+
+def test_the_answer_says_which_arithmetic_it_was(direct: Client) -> None:
+    shown = asked_in_json(direct, SINUSOIDAL, length=2, dim=4, arithmetic="float32")
+    assert shown["parameters"]["arithmetic"] == "float32"
+    assert shown["parameters"]["frequency_form"] == "exp-log"
+    assert any("float32" in note for note in shown["notes"])
+    assert asked_in_json(direct, SINUSOIDAL, length=2, dim=4)["notes"] == []
+
+
+def test_a_form_without_its_arithmetic_is_refused(direct: Client) -> None:
+    for query in ("frequency_form=power", "frequency_form=power&arithmetic=exact", "arithmetic=float32&base=0.5"):
+        answer = direct.get(f"{SINUSOIDAL}?length=2&dim=4&{query}")
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["parameter"] == ("base" if "base" in query else "frequency_form")

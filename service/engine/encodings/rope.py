@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from service.engine.arithmetics import Angles
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Columns, DType, HeadDim
-from service.engine.rotary import Angles, Rotary, arithmetic_note, fastest, rotary_angles, rotary_width, write_columns
+from service.engine.rotary import Rotary, arithmetic_note, fastest, rotary_angles, rotary_width, write_columns
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 

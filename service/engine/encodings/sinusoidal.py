@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, sequence, where
 from service.engine.quantities import BatchAxis, Dim, DType
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.sinusoids import SinusoidalTable, channels, fastest, frequencies, write_table
-from service.engine.waves import Waves, products, values
+from service.engine.sinusoids import SinusoidalTable, arithmetic_note, channels, fastest, table_angles, write_table
 
 Output = Annotated[
     Literal["encoding", "angles", "frequencies"],
@@ -53,18 +53,19 @@ def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], t
     return (*places.axes, "batch"), (*places.shape, 1)
 
 
-def _prepare(params: Sinusoidal, _inputs: Inputs) -> Waves:
-    return Waves(frequencies(params, params.dim))
+def _prepare(params: Sinusoidal, _inputs: Inputs) -> Angles:
+    return table_angles(params, params.dim)
 
 
-def _rows(params: Sinusoidal, inputs: Inputs, state: Waves, tensor: str, start: int, stop: int) -> Array:
+def _rows(params: Sinusoidal, inputs: Inputs, state: Angles, tensor: str, start: int, stop: int) -> Array:
     dtype = DTYPES[params.dtype]
     if tensor == "frequencies":
-        return values(state.frequencies, dtype)[None, :]
+        return state.frequencies(dtype)[None, :]
     at = part(params, inputs, start, stop)
     if tensor == "angles":
-        angles = np.empty((stop - start, len(state.frequencies)), dtype)
-        products(np.asarray(at, np.float64), state.frequencies, angles)
+        count = channels(params.dim, params.layout, params.odd_width).sine_count
+        angles = np.empty((stop - start, count), dtype)
+        state.angles(at, angles)
         return angles
     out = np.empty((stop - start, params.dim), dtype)
     write_table(params, state, at, out)
@@ -88,7 +89,7 @@ For position p and frequency k the angle is `p * w_k`, `w_k = base^(-2k/dim)` (w
 `sin-cos` is all sines, then all cosines (tensor2tensor, fairseq, Whisper, Marian); `cos-sin` the reverse.
 Axes: (position, channel)."""
 
-SCHEME: Scheme[Sinusoidal, Waves] = Scheme(
+SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     family="encodings",
     name="sinusoidal",
     title="Sinusoidal position encoding",
@@ -100,11 +101,13 @@ SCHEME: Scheme[Sinusoidal, Waves] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
+    notes=lambda params, _inputs: arithmetic_note(params),
     sequence=_sequence,
     state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Four positions of eight channels", {"length": "4", "dim": "8"}),
+        Example("As the usual PyTorch module computes it", {"length": "4", "dim": "8", "arithmetic": "float32"}),
         Example("Real-valued positions", {"positions": "0,0.5,-3", "dim": "6", "layout": "sin-cos"}),
         Example(
             "Positions of a batch, in the body",

@@ -7,9 +7,10 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.positions import Values
-from service.engine.rotary import Angles, Rotary, arithmetic_note, fastest, pair_members, rotary_angles, rotary_width
+from service.engine.rotary import Rotary, arithmetic_note, fastest, pair_members, rotary_angles, rotary_width
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.vectors import (

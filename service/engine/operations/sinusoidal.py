@@ -9,7 +9,7 @@ from pydantic import Field
 from service.engine.errors import Refusal
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.sinusoids import SinusoidalTable, fastest, frequencies, write_table
+from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
 from service.engine.vectors import (
     VECTOR_POSITIONS,
     Placed,
@@ -21,7 +21,6 @@ from service.engine.vectors import (
     refuse_odd_shapes,
     vector_axes,
 )
-from service.engine.waves import Waves
 
 
 class ApplySinusoidal(SinusoidalTable, Placed):
@@ -77,7 +76,7 @@ def _prepare(params: ApplySinusoidal, inputs: Inputs) -> Table:
     dim = _check(params, inputs)
     at, batches = positions_of(params, inputs, {"x": _rows_of(params, inputs["x"].shape)})
     encoding = np.empty((len(at), dim), DTYPES[answer_dtype(params.dtype, inputs["x"])])
-    write_table(params, Waves(frequencies(params, dim)), at, encoding)
+    write_table(params, table_angles(params, dim), at, encoding)
     return Table(encoding, batches)
 
 
@@ -113,6 +112,7 @@ SCHEME: Scheme[ApplySinusoidal, Table] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
+    notes=lambda params, _inputs: arithmetic_note(params),
     inputs=(
         Input("x", "Embeddings: (…, length, dim), (length, dim) or (dim)."),
         VECTOR_POSITIONS,

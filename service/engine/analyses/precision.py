@@ -1,0 +1,134 @@
+"""How far apart the arithmetics are that rotary tables are computed in: the largest difference, and where it occurs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.engine.arithmetics import Angles
+from service.engine.errors import Refusal
+from service.engine.positions import Positioned, Values, part, where
+from service.engine.quantities import Base, HeadDim
+from service.engine.rotary import Rotary, fastest, rotary_angles, rotary_width
+from service.engine.rounding import BFLOAT16, DTYPES, nearest
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
+
+ARITHMETICS = ("exact", "float32", "ggml", "bfloat16", "bfloat16-positions")
+MOST_ANGLES = 1 << 24  # computed in every arithmetic before the first byte: about three seconds
+BLOCK_ANGLES = 1 << 16
+
+
+class Precision(Positioned):
+    """Parameters of `analyses/precision`."""
+
+    dim: HeadDim
+    base: Base = 10_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """For each two arithmetics the largest difference of a cosine or sine, and the first position that has it."""
+
+    difference: NDArray[np.float64]
+    position: NDArray[np.float64]
+
+
+def _tensors(params: Precision, inputs: Inputs) -> Tensors:
+    width = rotary_width(Rotary(), params.dim)
+    fastest(Rotary(base=params.base, arithmetic="float32"), width)
+    (count,) = where(params, inputs).shape
+    if count * (width // 2) > MOST_ANGLES:
+        raise Refusal(
+            "length",
+            "out_of_range",
+            f"{count} positions of {width // 2} pairs are asked for; 2^24 angles are compared at most: "
+            f"ask for {MOST_ANGLES // (width // 2)} positions, from an offset",
+            limit=MOST_ANGLES // (width // 2),
+            requested=count,
+        )
+    table = Tensor(("arithmetic", "other"), (len(ARITHMETICS), len(ARITHMETICS)), "float64")
+    return {"difference": table, "position": table}
+
+
+def _prepare(params: Precision, inputs: Inputs) -> Differences:
+    width = rotary_width(Rotary(), params.dim)
+    angles = {
+        name: rotary_angles(Rotary(base=params.base, arithmetic=name), width) for name in ("exact", "float32", "ggml")
+    }
+    (count,) = where(params, inputs).shape
+    found = Differences(*np.zeros((2, len(ARITHMETICS), len(ARITHMETICS))))
+    found.position[...] = float(part(params, inputs, 0, 1)[0])
+    step = max(1, BLOCK_ANGLES // width)
+    for start in range(0, count, step):
+        at = part(params, inputs, start, min(start + step, count))
+        _compare([_tables(name, angles, at, width // 2) for name in ARITHMETICS], at, found)
+    return found
+
+
+def _tables(arithmetic: str, angles: dict[str, Angles], at: Values, pairs: int) -> NDArray[np.float64]:
+    """cos and sin side by side, as float64 (positions, 2 pairs)."""
+    dtype = DTYPES[{"exact": "float64", "float32": "float32", "ggml": "float32"}.get(arithmetic, "bfloat16")]
+    if arithmetic == "bfloat16-positions":
+        at = nearest(np.asarray(at, np.float64), BFLOAT16).astype(np.float64)
+    out = np.empty((len(at), 2 * pairs), dtype)
+    angles.get(arithmetic, angles["exact"]).write(at, out[:, :pairs], out[:, pairs:])
+    return out.astype(np.float64)
+
+
+def _compare(tables: list[NDArray[np.float64]], at: Values, found: Differences) -> None:
+    """Note every difference that is larger than those of the positions before."""
+    for i, own in enumerate(tables):
+        for j, other in enumerate(tables[:i]):
+            each = np.abs(own - other).max(axis=1)
+            row = int(each.argmax())
+            if each[row] > found.difference[i, j]:
+                found.difference[i, j] = found.difference[j, i] = each[row]
+                found.position[i, j] = found.position[j, i] = at[row]
+
+
+def _rows(_params: Precision, _inputs: Inputs, state: Differences, tensor: str, start: int, stop: int) -> Array:
+    table: Array = getattr(state, tensor)[start:stop].copy()
+    return table
+
+
+def _facts(params: Precision, _inputs: Inputs) -> Facts:
+    return {"arithmetics": ", ".join(ARITHMETICS), "pairs": params.dim // 2}
+
+
+DESCRIPTION = """\
+The largest `|difference|` of any `cos(p * w_k)` or `sin(p * w_k)`, `w_k = base^(-2k/dim)`, over the positions asked
+for, between each two of
+
+1. `exact`: the real numbers (float64 to the last place)
+2. `float32`: frequencies, angles, cos and sin in float32 steps, as PyTorch model code (`arithmetic=float32`)
+3. `ggml`: the running float32 product of llama.cpp (`arithmetic=ggml`)
+4. `bfloat16`: the exact tables, rounded once to bfloat16
+5. `bfloat16-positions`: the same at positions that were rounded to bfloat16 first, as models do that count in it:
+   beyond 256 neighbours become one
+
+`difference` is symmetric, and `position` is the first position that has the difference. Both stand in that order.
+**Axes**: (arithmetic, other)."""
+
+SCHEME: Scheme[Precision, Differences] = Scheme(
+    family="analyses",
+    name="precision",
+    title="Precision: how far the arithmetics of rotary tables differ",
+    description=DESCRIPTION,
+    reference="Su et al., RoFormer, 2021, in the arithmetics of PyTorch model code and of llama.cpp",
+    params=Precision,
+    rounding="faithful",
+    tensors=_tensors,
+    prepare=_prepare,
+    rows=_rows,
+    facts=_facts,
+    examples=(
+        Example("Up to 4096 positions of a head of 128 channels", {"length": "4096", "dim": "128"}),
+        Example("The last position before 131072", {"positions": "131071", "dim": "128"}),
+        Example("A base of long contexts", {"length": "1000", "offset": "130072", "dim": "128", "base": "500000"}),
+    ),
+    used_by=(
+        Usage("Llama 2, Mistral 7B v0.1, GPT-NeoX (base 10000)", {}),
+        Usage("Llama 3 (base 500000)", {"base": "500000"}),
+    ),
+    properties={"learned parameters": "none", "grows": "with position times frequency"},
+)

@@ -1,0 +1,97 @@
+"""The arithmetics that tables are computed in: what turns positions into cosines and sines."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from service.engine.errors import Refusal
+from service.engine.pairs import Floats
+from service.engine.positions import Values
+from service.engine.scheme import Array
+from service.engine.single import Singles, ggml_angles, write_float32
+from service.engine.waves import Waves, products, values
+
+FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"
+
+
+class Angles(Protocol):
+    """The frequencies of a scheme in one arithmetic."""
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None: ...
+
+    def angles(self, at: Values, out: Array) -> None: ...
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array: ...
+
+
+def refuse_base_of_no_model(base: float, arithmetic: str) -> None:
+    """Refuse bases that an arithmetic cannot work with.
+
+    >>> refuse_base_of_no_model(0.5, "float32")
+    Traceback (most recent call last):
+    service.engine.errors.Refusal: base is 0.5; arithmetic=float32 follows model code, whose bases are 1 or more
+    """
+    if arithmetic != "exact" and base < 1:
+        detail = f"base is {base:g}; arithmetic={arithmetic} follows model code, whose bases are 1 or more"
+        raise Refusal("base", "out_of_range", detail, limit=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The real numbers, rounded once."""
+
+    waves: Waves
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        self.waves.write(at, sin, cos)
+
+    def angles(self, at: Values, out: Array) -> None:
+        products(_as_float64(at), self.waves.frequencies, out)
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
+        return values(self.waves.frequencies, dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Float32:
+    """Float32 step by step, as PyTorch model code: frequency, position, their product, its cosine."""
+
+    inv_freq: Singles
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        write_float32(self._angles(at), sin, cos)
+
+    def angles(self, at: Values, out: Array) -> None:
+        out[...] = self._angles(at).astype(out.dtype)
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
+        return self.inv_freq.astype(dtype)
+
+    def _angles(self, at: Values) -> Singles:
+        angles: Singles = _as_float64(at).astype(np.float32)[:, None] * self.inv_freq
+        return angles
+
+
+@dataclass(frozen=True, slots=True)
+class Ggml:
+    """The running float32 product of llama.cpp."""
+
+    base: float
+    width: int
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        write_float32(ggml_angles(self.base, self.width, _as_float64(at)), sin, cos)
+
+    def angles(self, at: Values, out: Array) -> None:
+        out[...] = ggml_angles(self.base, self.width, _as_float64(at)).astype(out.dtype)
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
+        inv_freq: Array = ggml_angles(self.base, self.width, np.ones(1))[0].astype(dtype)
+        return inv_freq
+
+
+def _as_float64(at: Values) -> Floats:
+    if isinstance(at, range):
+        return np.arange(at.start, at.stop, dtype=np.float64)
+    return at

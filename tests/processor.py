@@ -1,0 +1,106 @@
+"""What this process answers on this processor, as JSON: `python -m tests.processor`.
+
+answers   a digest of each example of each scheme in each format and dtype, of larger tables, and of their ETags
+controls  digests of what is known to differ between processors: numpy's, the C library's and BLAS's own results
+features  the processor features that numpy uses beyond those it was built for
+core      what OpenBLAS takes the processor for
+"""
+
+import ctypes
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from service.engine.rounding import DTYPES
+from service.formats import FORMATS
+from tests.api.requests import EXAMPLES, Asked
+from tests.clients import Client, in_process, settings
+
+# Enough rows for whole blocks, negative positions, far and fractional ones, and the float32 arithmetics.
+LARGER = (
+    "/v1/encodings/sinusoidal.safetensors?length=5000&dim=80&offset=-999",
+    "/v1/encodings/sinusoidal.safetensors?length=700&dim=33&offset=9007199254739000&layout=sin-cos",
+    "/v1/encodings/sinusoidal.safetensors?positions=0.1,-7.25,1e15,123456.789,3e-9&dim=256&base=3.7",
+    "/v1/encodings/sinusoidal.safetensors?length=3000&dim=34&arithmetic=float32",
+    "/v1/encodings/sinusoidal.safetensors?length=3000&dim=34&arithmetic=float32&frequency_form=power",
+    "/v1/encodings/rope.safetensors?length=3000&dim=96&offset=130000&base=500000",
+    "/v1/encodings/rope.safetensors?length=3000&dim=96&arithmetic=float32&base=500000",
+    "/v1/encodings/rope.safetensors?length=3000&dim=96&arithmetic=ggml",
+    "/v1/encodings/rope.safetensors?length=3000&dim=96&output=angles",
+    "/v1/biases/alibi.safetensors?heads=12&length=300",
+    "/v1/biases/alibi-slopes.safetensors?heads=71&alibi_bias_max=7.3",
+)
+
+
+def answers() -> dict[str, str]:
+    with in_process(settings()) as client:
+        return dict(_answers(client))
+
+
+def _answers(client: Client) -> Iterator[tuple[str, str]]:
+    for example in EXAMPLES:
+        for extension in FORMATS:
+            for dtype in _dtypes(example):
+                asked = Asked(example.scheme, example.example, extension, dtype)
+                reply = asked.send(client)
+                if reply.status_code == 200:
+                    yield f"{asked.method} {asked.target}", _digest(reply.content, reply.headers.get("etag", ""))
+                else:
+                    assert reply.status_code == 406, reply.text  # a format that cannot hold the dtype, or several
+    for target in LARGER:
+        for dtype in DTYPES:
+            reply = client.get(f"{target}&dtype={dtype}")
+            assert reply.status_code == 200, reply.text
+            yield f"GET {target}&dtype={dtype}", _digest(reply.content, reply.headers["etag"])
+
+
+def _dtypes(example: Asked) -> list[str]:
+    if "dtype" in example.example.query or "dtype" not in example.scheme.params.model_fields:
+        return [""]
+    return [f"&dtype={dtype}" for dtype in DTYPES]
+
+
+def controls() -> dict[str, str]:
+    x = np.arange(1, 100_001) * 0.37
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((2, 300, 300))
+    powers = np.array([value**0.37 for value in x.tolist()])
+    waves = np.array([function(value) for function in (math.sin, math.exp) for value in (x / 1e3).tolist()])
+    return {
+        "numpy": _digest(np.sin(x.astype(np.float32)).tobytes(), np.exp(x / 1e4).tobytes()),
+        "libc": _digest(waves.tobytes(), powers.tobytes()),
+        "blas": _digest((a @ b).tobytes()),
+    }
+
+
+def features() -> list[str]:
+    umath = import_module("numpy._core._multiarray_umath")
+    there, built, dispatched = umath.__cpu_features__, umath.__cpu_baseline__, umath.__cpu_dispatch__
+    return [name for name, on in there.items() if on and name not in built and name in dispatched]
+
+
+def core() -> str | None:
+    """None where numpy has another BLAS."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if "openblas" in line:
+            name = getattr(ctypes.CDLL(line.split()[-1]), "scipy_openblas_get_corename64_", None)
+            if name is not None:
+                name.restype = ctypes.c_char_p
+                return str(name().decode())
+    return None
+
+
+def _digest(*parts: bytes | str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else part.encode())
+    return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    print(json.dumps({"answers": answers(), "controls": controls(), "features": features(), "core": core()}))
