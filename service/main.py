@@ -66,7 +66,7 @@ def make_resources(settings: Settings) -> Resources:
         url_bytes=settings.url_bytes,
         header_bytes=settings.header_bytes,
         header_fields=settings.header_fields,
-        body=Limits(settings.body_bytes, settings.body_idle_seconds),
+        body=Limits(settings.body_bytes, settings.json_body_bytes, settings.body_idle_seconds),
         tables=TableCache(settings.table_cache_bytes),
         replies=ReplyCache(settings.reply_cache_bytes),
         budget=Budget(settings.memory_bytes),

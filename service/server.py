@@ -24,7 +24,7 @@ from service.workers import supervise
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-DONE, FAILED = 0, 1
+DONE, FAILED, REFUSED = 0, 1, 2
 BACKLOG = 2048
 log = logging.getLogger("posenc.server")
 
@@ -34,6 +34,9 @@ def serve(settings: Settings) -> int:
     configure_logging(settings)
     try:
         sockets = listen(settings)
+    except socket.gaierror as error:
+        print(f"posenc: --host (POSENC_HOST) is {settings.host}: {error.strerror}", file=sys.stderr)
+        return REFUSED
     except OSError as error:
         reason = error.strerror or error
         print(f"posenc: cannot listen on {settings.host}:{settings.port}: {reason}", file=sys.stderr)

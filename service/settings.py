@@ -84,7 +84,12 @@ class Settings(BaseSettings):
     result_bytes: Size = Field(default=8 * 2**30, description="largest binary answer")
     json_bytes: Size = Field(default=256 * 2**20, description="largest JSON or CSV answer")
     body_bytes: Size = Field(default=128 * 2**20, description="largest request body")
-    memory_bytes: Size = Field(default=2 * 2**30, description="work admitted at one time; more waits or gets 503")
+    json_body_bytes: Size = Field(
+        default=16 * 2**20, description="largest request body in JSON; reading a larger one would hold up the others"
+    )
+    memory_bytes: Size = Field(
+        default=2 * 2**30, description="memory for work under way; what does not fit at the moment gets 503"
+    )
     table_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of computed rows")
     reply_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of finished answers")
     stream_bytes: Size = Field(default=4 * 2**20, description="answers above this are sent in blocks of rows")

@@ -16,33 +16,33 @@ from service.api.caching import (
     IMMUTABLE,
     Reply,
     byte_range,
-    canonical,
     encoded,
     etag,
     head,
     if_none_match,
     none_match,
 )
-from service.api.limits import Share, refuse_large
+from service.api.limits import Share
 from service.api.problems import Problem
-from service.api.query import Asked, choose, read_asked, textual
+from service.api.query import read_asked, textual
 from service.api.replies import Bytes, Streamed
 from service.api.resources import Resources
+from service.api.wanted import (
+    Headers,
+    Wanted,
+    accepted_ranges,
+    block_bytes,
+    content_headers,
+    file_headers,
+    understand,
+    whole_bytes,
+)
 from service.engine.ahead import Ahead
-from service.engine.scheme import Inputs, Scheme, Tensors
-from service.formats import FORMATS
-from service.formats.format import BLOCK_BYTES, Chunk, Format
+from service.engine.scheme import Scheme
+from service.formats.format import Chunk
 
-Headers = list[tuple[str, str]]
-
-# What computing takes, in bytes of the block that is computed: the block and the temporaries of its making (at most
-# six times as much was measured), the same for the block after it, and the block before it, which is being sent.
-BLOCK_FACTOR = 15
-# What any request takes besides: its task, parameters and headers.
-REQUEST_BYTES = 1 << 16
-# Reading JSON turns a digit or two into a Python object: about eight times the body while it lasts.
-JSON_OBJECT_FACTOR = 8
-TEXTUAL = ("json", "csv")
+# Reading JSON turns a digit and a comma into a Python object: up to some twelve times the body while it lasts.
+JSON_OBJECT_FACTOR = 12
 
 
 @dataclass(slots=True)
@@ -61,65 +61,6 @@ class Timing:
         return ", ".join(f"{name};dur={max(0.0, seconds) * 1000:.2f}" for name, seconds in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A request that was understood and may be answered; nothing of it is computed yet."""
-
-    scheme: Scheme[Any, Any]
-    asked: Asked
-    form: Format
-    inputs: Inputs
-    everything: Tensors
-    tensors: Tensors
-    document: dict[str, Any]
-    size: int | None
-    bound: int
-
-    def canonical(self) -> bytes:
-        """The one spelling of this request."""
-        return canonical(
-            {
-                "scheme": self.scheme.key,
-                "revision": self.scheme.revision,
-                "parameters": self.document["parameters"],
-                "tensors": list(self.tensors),
-                "nonfinite": self.asked.nonfinite,
-                "extension": self.form.extension,
-            }
-        )
-
-
-def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: Inputs, resources: Resources) -> Wanted:
-    """Everything that can be refused before any work: parameters, format, size."""
-    form = FORMATS[extension]
-    everything = scheme.tensors(asked.params, inputs)
-    tensors = choose(everything, asked.tensor)
-    form.check(tensors)
-    document = {
-        "family": scheme.family,
-        "scheme": scheme.name,
-        "revision": scheme.revision,
-        "parameters": asked.params.model_dump(mode="json"),
-        "facts": scheme.facts(asked.params, inputs),
-        "notes": scheme.notes(asked.params, inputs),
-    }
-    bound = _admitted(form, document, tensors, resources)
-    return Wanted(scheme, asked, form, inputs, everything, tensors, document, form.size(document, tensors), bound)
-
-
-def _admitted(form: Format, document: dict[str, Any], tensors: Tensors, resources: Resources) -> int:
-    """An upper bound of the answer's bytes, or the refusal of too many."""
-    limit, advice = resources.result_bytes, "ask for fewer rows at a time"
-    if form.extension in TEXTUAL:
-        limit, advice = resources.json_bytes, "ask for fewer rows, or for .npy, .safetensors or .bin"
-    # By the values alone first: a format's own sum is made for sizes that exist.
-    refuse_large(sum(tensor.nbytes for tensor in tensors.values()), limit, advice)
-    bound = form.bound(document, tensors)
-    if form.extension in TEXTUAL:
-        refuse_large(bound, limit, advice)
-    return bound
-
-
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """GET and HEAD."""
     refuse_body(request)
@@ -131,13 +72,13 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
     if none_match(if_none_match(request.scope["headers"]), tag) == "unmodified":
         return Bytes(304, encoded(headers), b"")
     if request.method == "HEAD":
-        return Bytes(200, encoded([*headers, *content_headers(wanted, wanted.size)]), b"")
+        return Bytes(200, encoded([*headers, *file_headers(wanted, wanted.size)]), b"")
     if wanted.form.ranges == "bytes" and wanted.size is not None:
         window = byte_range(request.headers.get("range"), request.headers.get("if-range"), tag, wanted.size)
         if window != "whole":
             return _part(wanted, headers, window, resources)
     if wanted.bound > resources.stream_bytes:
-        return _streamed(wanted, headers, resources, Share(resources.budget))
+        return _streamed(wanted, [*headers, *accepted_ranges(wanted)], resources, Share(resources.budget))
     # A pinned address is cacheable for longer: the same tag and bytes, under other headers.
     key += b"pinned" if asked.pinned else b""
     reply, timing = await _reply(wanted, key, tag, headers, resources)
@@ -153,7 +94,7 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
     headers = [("Cache-Control", "no-store")]
     share = Share(resources.budget)
     try:
-        body = await read_body(request, resources.body, share)
+        body = await read_body(request, kind, resources.body, share)
         if kind == JSON:
             share.take((JSON_OBJECT_FACTOR - 1) * len(body))
         wanted = await resources.work(
@@ -162,7 +103,7 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
         if wanted.bound > resources.stream_bytes:
             return _streamed(wanted, headers, resources, share)
         timing = Timing()
-        share.take(_whole_bytes(wanted))
+        share.take(whole_bytes(wanted))
         content = await resources.work(lambda: _written(wanted, resources, timing))
     except BaseException:
         share.give_back()
@@ -170,32 +111,6 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
     share.give_back()
     sent = [*headers, *content_headers(wanted, len(content)), ("Server-Timing", timing.header())]
     return Bytes(200, encoded(sent), content)
-
-
-def content_headers(wanted: Wanted, size: int | None) -> Headers:
-    """What a GET and a HEAD say of the content; its length only where that is known without computing."""
-    form = wanted.form
-    headers = [("Content-Type", form.media_type)]
-    if size is not None:
-        headers.append(("Content-Length", str(size)))
-    if form.ranges == "bytes":
-        headers.append(("Accept-Ranges", "bytes"))
-    if form.extension == "json":
-        return headers
-    first = next(iter(wanted.tensors.values()))
-    shape = (len(wanted.tensors), *first.shape) if form.extension == "npy" and len(wanted.tensors) > 1 else first.shape
-    if form.extension in ("npy", "bin"):
-        headers += [("Array-Shape", ", ".join(map(str, shape))), ("Array-Dtype", first.dtype)]
-    return [
-        *headers,
-        ("Content-Disposition", f'attachment; filename="{_filename(wanted, first.shape, first.dtype)}"'),
-    ]
-
-
-def _filename(wanted: Wanted, shape: tuple[int, ...], dtype: str) -> str:
-    # Not where there is one tensor anyway: with and without tensor= that is one request, and one cache entry.
-    only = f"-{wanted.asked.tensor}" if len(wanted.tensors) < len(wanted.everything) else ""
-    return f"{wanted.scheme.name}{only}_{'x'.join(map(str, shape))}_{dtype}.{wanted.form.extension}"
 
 
 def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resources: Resources) -> Response:
@@ -206,16 +121,16 @@ def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resou
     start, stop = window
     sent = [
         *headers,
-        *content_headers(wanted, stop - start),
+        *file_headers(wanted, stop - start),
         ("Content-Range", f"bytes {start}-{stop - 1}/{wanted.size}"),
     ]
     share = Share(resources.budget)
-    share.take(_block_bytes(wanted))
+    share.take(block_bytes(wanted))
     return Streamed(206, encoded(sent), _chunks(wanted, resources, Timing(), window), share, resources)
 
 
 def _streamed(wanted: Wanted, headers: Headers, resources: Resources, share: Share) -> Response:
-    share.take(_block_bytes(wanted))
+    share.take(block_bytes(wanted))
     sent = encoded([*headers, *content_headers(wanted, wanted.size)])
     return Streamed(200, sent, _chunks(wanted, resources, Timing()), share, resources)
 
@@ -242,30 +157,17 @@ async def _compute(
     wanted: Wanted, key: bytes, tag: str, headers: Headers, resources: Resources, timing: Timing
 ) -> Reply:
     with Share(resources.budget) as share:
-        share.take(_whole_bytes(wanted))
+        share.take(whole_bytes(wanted))
         content = await resources.work(lambda: _written(wanted, resources, timing))
     reply = Reply(
         tag,
-        head(200, encoded([*headers, *content_headers(wanted, len(content))])),
-        head(200, encoded([*headers, *content_headers(wanted, wanted.size)])),
+        head(200, encoded([*headers, *file_headers(wanted, len(content))])),
+        head(200, encoded([*headers, *file_headers(wanted, wanted.size)])),
         head(304, encoded(headers)),
         content,
     )
     resources.replies.keep(key, reply)
     return reply
-
-
-def _whole_bytes(wanted: Wanted) -> int:
-    """What writing the whole answer takes: its blocks, and the same once more when they are joined."""
-    return 2 * wanted.bound + _block_bytes(wanted)
-
-
-def _block_bytes(wanted: Wanted) -> int:
-    """What one block of rows takes while it is made and sent; a row wider than a block is a block."""
-    tensors = wanted.tensors.values()
-    row = max(tensor.nbytes // max(1, tensor.rows) for tensor in tensors)
-    block = max(row, min(BLOCK_BYTES, sum(tensor.nbytes for tensor in tensors)))
-    return BLOCK_FACTOR * block + REQUEST_BYTES
 
 
 def _written(wanted: Wanted, resources: Resources, timing: Timing) -> bytes:
@@ -279,7 +181,7 @@ def _chunks(
     wanted: Wanted, resources: Resources, timing: Timing, window: tuple[int, int] | None = None
 ) -> Iterator[Chunk]:
     """The bytes of the answer, or of a window of it, as its format writes them from rows. Runs on the work pool."""
-    call = resources.tables.call(wanted.scheme, wanted.asked.params, wanted.inputs, wanted.everything)
+    call = resources.tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything)
 
     counts = {name: tensor.rows for name, tensor in wanted.tensors.items()}
     ahead = Ahead(lambda *block: resources.tables.rows(call, *block), counts, resources.pool)

@@ -29,7 +29,12 @@ class Limits:
     """How much of a body is read, and how long a pause may last."""
 
     body_bytes: int
+    json_bytes: int
     idle_seconds: float
+
+    def most(self, kind: str) -> int:
+        """The largest body of a media type."""
+        return min(self.body_bytes, self.json_bytes) if kind == JSON else self.body_bytes
 
 
 def refuse_body(request: Request) -> None:
@@ -39,19 +44,20 @@ def refuse_body(request: Request) -> None:
         raise Problem("bad-request", f"a {request.method} takes no body; send arrays with POST")
 
 
-async def read_body(request: Request, limits: Limits, share: Share) -> bytearray:
+async def read_body(request: Request, kind: str, limits: Limits, share: Share) -> bytearray:
     """The whole body, counted into `share`; refuses what is too large as early as can be known, and what stalls."""
     declared = request.headers.get("content-length", "")[:MOST_DIGITS]
-    if declared.isdecimal() and int(declared) > limits.body_bytes:
-        raise _too_large(int(declared), limits.body_bytes)
+    most = limits.most(kind)
+    if declared.isdecimal() and int(declared) > most:
+        raise _too_large(int(declared), most, kind)
     body = bytearray()
     while True:
         message = await _next(request, limits.idle_seconds)
         if message["type"] == "http.disconnect":
             raise Problem("bad-request", "the connection was closed before the body was complete")
         part = message.get("body", b"")
-        if len(body) + len(part) > limits.body_bytes:
-            raise _too_large(len(body) + len(part), limits.body_bytes)
+        if len(body) + len(part) > most:
+            raise _too_large(len(body) + len(part), most, kind)
         share.take(len(part))
         body += part
         if not message.get("more_body"):
@@ -69,10 +75,11 @@ async def _next(request: Request, idle_seconds: float) -> Mapping[str, Any]:
         ) from None
 
 
-def _too_large(size: int, limit: int) -> Problem:
-    detail = f"the body has at least {size} bytes; the limit is {limit}"
+def _too_large(size: int, limit: int, kind: str) -> Problem:
+    advice = ": send npy or safetensors" if kind == JSON else ""
+    detail = f"the body has at least {size} bytes; the limit is {limit}{advice}"
     fault = {"parameter": "body", "code": "too_large", "detail": detail, "requested": size, "limit": limit}
-    return Problem("content-too-large", detail, [fault], {"Connection": "close"})
+    return Problem("content-too-large", detail, [fault])
 
 
 def media_type(request: Request) -> str:

@@ -17,7 +17,7 @@ IMMUTABLE = "public, max-age=31536000, immutable"
 ALGORITHM_REVISION = "1"
 
 _TAG = re.compile(r'[\s,]*(W/)?("[^"]*")\s*(?:,|$)')
-_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII | re.IGNORECASE)
+_RANGE = re.compile(r"bytes=(\d{0,4000})-(\d{0,4000})", re.ASCII | re.IGNORECASE)
 
 # What one entry costs besides its body and keys: headers, their lines and Python objects; about 3 KB measured.
 ENTRY_BYTES = 4096

@@ -1,7 +1,6 @@
 """The catalogue of schemes: all of it derived from the records."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 from fastapi import FastAPI
@@ -12,9 +11,10 @@ from service.api.documents import Fixed, fixed_json
 from service.api.names import nearest_names
 from service.api.parameters import parameters_schema
 from service.api.problems import Problem, echo
-from service.api.query import read_pairs, textual
+from service.api.query import REPLY_PARAMETERS, Nonfinite, read_pairs
 from service.api.resources import Resources
 from service.api.schemes import EXTENSIONS, address
+from service.api.variations import variations
 from service.engine import SCHEMES
 from service.engine.scheme import Example, Scheme, Usage
 
@@ -64,7 +64,7 @@ def entry(scheme: Scheme[Any, Any]) -> dict[str, Any]:
         "href": address(scheme),
         "methods": ([] if scheme.needs_body else ["GET"]) + (["POST"] if scheme.inputs else []),
         "extensions": list(EXTENSIONS),
-        "parameters": parameters_schema(scheme.params),
+        "parameters": parameters(scheme),
         "inputs": [
             {"name": array.name, "description": array.description, "required": array.required}
             for array in scheme.inputs
@@ -76,26 +76,27 @@ def entry(scheme: Scheme[Any, Any]) -> dict[str, Any]:
     }
 
 
-def tensors(scheme: Scheme[Any, Any]) -> dict[str, list[str]]:
-    """The axes of the tensors that the scheme's examples answer with."""
-    found: dict[str, list[str]] = {}
-    for each in scheme.examples:
-        params = scheme.params.model_validate({**textual(scheme), **each.query})
-        specs = scheme.tensors(params, example_arrays(each))
+def tensors(scheme: Scheme[Any, Any]) -> dict[str, list[list[str]]]:
+    """The tensors that the scheme can answer with, and the axes that each can have."""
+    found: dict[str, list[list[str]]] = {}
+    for specs in variations(scheme):
         for name, spec in specs.items():
-            found.setdefault(name, list(spec.axes))
+            axes = found.setdefault(name, [])
+            if list(spec.axes) not in axes:
+                axes.append(list(spec.axes))
     return found
 
 
-def example_arrays(each: Example) -> dict[str, Any]:
-    """The caller's arrays of an example."""
-    import numpy as np  # noqa: PLC0415 - only the catalogue needs it here
-
-    body: Mapping[str, Any] = each.body or {}
-    arrays = {name: np.asarray(value) for name, value in body.get("tensors", {}).items()}
-    if "positions" in body:
-        arrays["positions"] = np.asarray(body["positions"])
-    return arrays
+def parameters(scheme: Scheme[Any, Any]) -> dict[str, Any]:
+    """Everything that the address takes: the scheme's own parameters, and how the reply is wanted."""
+    schema = parameters_schema(scheme.params)
+    reply: dict[str, dict[str, Any]] = {
+        "revision": {"type": "integer", "const": scheme.revision},
+        "tensor": {"type": "string", "enum": list(tensors(scheme))},
+        "nonfinite": {"type": "string", "enum": list(get_args(Nonfinite))},
+    }
+    described = {name: rest | {"description": REPLY_PARAMETERS[name]} for name, rest in reply.items()}
+    return schema | {"properties": schema["properties"] | described}
 
 
 def example(scheme: Scheme[Any, Any], each: Example) -> dict[str, Any]:

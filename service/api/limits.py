@@ -36,7 +36,12 @@ class Share:
     def take(self, size: int) -> None:
         """Admit that much more: a 422 if it can never fit, a 503 with Retry-After if it does not now."""
         if self.held + size > self._budget.limit_bytes:
-            raise too_large(self.held + size, self._budget.limit_bytes, "send or ask for less at a time")
+            raise too_large(
+                self.held + size,
+                self._budget.limit_bytes,
+                "send or ask for less at a time",
+                what="the work for this request",
+            )
         if self._budget.in_use + size > self._budget.limit_bytes:
             raise Problem(
                 "overloaded",
@@ -59,14 +64,14 @@ class Share:
         self.give_back()
 
 
-def refuse_large(requested: int, limit: int, advice: str) -> None:
+def refuse_large(requested: int, limit: int, advice: str, *, what: str = "the answer") -> None:
     """Refuse an answer above the limit before anything is allocated."""
     if requested > limit:
-        raise too_large(requested, limit, advice)
+        raise too_large(requested, limit, advice, what=what)
 
 
-def too_large(requested: int, limit: int, advice: str) -> Problem:
-    detail = f"the answer would take {requested} bytes; the limit is {limit}: {advice}"
+def too_large(requested: int, limit: int, advice: str, *, what: str = "the answer") -> Problem:
+    detail = f"{what} would take {requested} bytes; the limit is {limit}: {advice}"
     fault = {
         "parameter": "query",
         "code": "too_large",

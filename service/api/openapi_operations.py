@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
-from service.api.catalogue import example_arrays
 from service.api.openapi_parameters import may_be_infinite, parameter_ref, parameters
 from service.api.openapi_responses import header_refs, refusals
-from service.api.openapi_schemas import TEXT, AnyScheme, Schema, body_parameters, pascal, ref
+from service.api.openapi_schemas import TEXT, Schema, body_parameters, pascal, ref
 from service.api.query import textual
 from service.api.schemes import EXTENSIONS, address
+from service.api.variations import AnyScheme, example_arrays
 from service.engine import SCHEMES
 from service.engine.scheme import Example
 from service.formats import FORMATS

@@ -5,9 +5,10 @@ from typing import Any
 
 import orjson
 
-from service.api.openapi_schemas import TEXT, AnyScheme, Schema, choices, has_several, pascal, ref
+from service.api.openapi_schemas import TEXT, Schema, has_several, pascal, ref
 from service.api.parameters import parameters_schema
 from service.api.query import REPLY_PARAMETERS
+from service.api.variations import AnyScheme, choices
 from service.engine import SCHEMES
 
 
@@ -65,6 +66,8 @@ def _extension() -> Schema:
 
 def _parameter(scheme: AnyScheme, name: str, schema: Schema, required: bool) -> Schema:
     plain = {key: value for key, value in schema.items() if key != "description"}
+    if schema["type"] == "array":
+        plain = _listed(schema)
     if name in choices(scheme):
         default = {key: plain[key] for key in ("default",) if key in plain}
         plain = ref(pascal(scheme.family, scheme.name, name)) | default
@@ -75,19 +78,21 @@ def _parameter(scheme: AnyScheme, name: str, schema: Schema, required: bool) -> 
         "required": required,
         "schema": plain,
     }
-    if schema["type"] == "array":
-        parameter |= {"style": "form", "explode": False}
     # A body's examples differ in what goes beside them, so only an example without a body fills in the form.
     first = scheme.examples[0]
     given = first.query.get(name) if first.body is None or required else None
     return parameter if given is None else parameter | {"example": _value(given, schema)}
 
 
+def _listed(schema: Schema) -> Schema:
+    """A list as the text that it is in an address: generators of clients take an array to repeat its parameter."""
+    number = r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+    return {"type": "string", "pattern": f"^{number}(,{number}){{0,{schema['maxItems'] - 1}}}$"}
+
+
 def _value(given: str, schema: Schema) -> Any:
     """An example's text as the value that its schema describes."""
-    if schema["type"] == "array":
-        return [_value(part, schema["items"]) for part in given.split(",")]
-    return given if schema["type"] == "string" else orjson.loads(given)
+    return given if schema["type"] in ("string", "array") else orjson.loads(given)
 
 
 def may_be_infinite(scheme: AnyScheme) -> bool:

@@ -3,17 +3,15 @@
 from itertools import chain
 from typing import Any, get_args
 
-from service.api.catalogue import example_arrays
-from service.api.parameters import answered_schema, parameters_schema
-from service.api.query import Nonfinite, textual
+from service.api.parameters import answered_schema
+from service.api.query import Nonfinite
 from service.api.schemes import EXTENSIONS
+from service.api.variations import AnyScheme, choices, variations
 from service.engine import SCHEMES
-from service.engine.errors import Refusal
 from service.engine.positions import POSITIONS_INPUT, Positioned
-from service.engine.scheme import ITEMSIZE, Scheme, Tensors
+from service.engine.scheme import ITEMSIZE
 
 Schema = dict[str, Any]
-AnyScheme = Scheme[Any, Any]
 
 TEXT = {"type": "string"}
 TEXTS = {"type": "array", "items": TEXT}
@@ -53,14 +51,6 @@ def of_scheme(scheme: AnyScheme) -> Schema:
     return found
 
 
-def choices(scheme: AnyScheme) -> dict[str, Schema]:
-    """The parameters of a scheme that are named choices: components, so that clients get one type for each."""
-    properties = parameters_schema(scheme.params)["properties"]
-    return {
-        name: {key: schema[key] for key in ("type", "enum")} for name, schema in properties.items() if "enum" in schema
-    }
-
-
 def _answered(scheme: AnyScheme, name: str) -> Schema:
     whole = answered_schema(scheme.params)
     for choice in choices(scheme):
@@ -94,26 +84,12 @@ def _tensors(scheme: AnyScheme) -> Schema:
 
 def tensor_names(scheme: AnyScheme) -> list[str]:
     """Every tensor that a scheme can answer with: those of its examples, varied by each named choice."""
-    return list(dict.fromkeys(name for tensors in _variations(scheme) for name in tensors))
+    return list(dict.fromkeys(name for tensors in variations(scheme) for name in tensors))
 
 
 def has_several(scheme: AnyScheme) -> bool:
     """Whether one answer can hold several tensors."""
-    return any(len(tensors) > 1 for tensors in _variations(scheme))
-
-
-def _variations(scheme: AnyScheme) -> list[Tensors]:
-    found = []
-    for each in scheme.examples:
-        plain = {**textual(scheme), **each.query}
-        varied = [{**plain, name: value} for name, choice in choices(scheme).items() for value in choice["enum"]]
-        for query in (plain, *varied):
-            try:
-                found.append(scheme.tensors(scheme.params.model_validate(query), example_arrays(each)))
-            except Refusal:
-                # A choice that the rest of the example does not go with says nothing of tensors.
-                continue
-    return found
+    return any(len(tensors) > 1 for tensors in variations(scheme))
 
 
 def _body(scheme: AnyScheme) -> Schema:

@@ -29,6 +29,8 @@ Headers = list[tuple[bytes, bytes]]
 # How long a refused client may go on sending before it is cut: closing at once would reset the connection,
 # and the client would lose the answer.
 LINGER_SECONDS = 1.0
+# How many times the largest body a client may go on sending after it was refused.
+MOST_DISCARDED = 8
 # A header field's share of the line besides name and value: colon, space, CR, LF.
 FIELD_OVERHEAD = 4
 UPGRADE_FIELDS = (b"upgrade", b"connection", b"http2-settings")
@@ -125,6 +127,8 @@ class Protocol(HttpToolsProtocol):
         self.deaf = False
         self.problem: Problem | None = None
         self.head_timer: asyncio.TimerHandle | None = None
+        self.discarded = 0
+        self.linger_timer: asyncio.TimerHandle | None = None
 
     # The connection
 
@@ -134,6 +138,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
+        self._stop_linger_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -201,7 +206,7 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.heard = self.in_head = True
-        self.head_bytes = self.hosts = 0
+        self.head_bytes = self.hosts = self.discarded = 0
 
     def on_url(self, url: bytes) -> None:
         self.heard = True
@@ -233,9 +238,25 @@ class Protocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self.heard = True
         super().on_body(body)
+        if self.cycle.response_complete:
+            self._discard(len(body))
+
+    def _discard(self, count: int) -> None:
+        """Drop what arrives of a body that was refused unread, so that the client gets to read why; not for ever."""
+        self.discarded += count
+        if self.discarded > MOST_DISCARDED * self.settings.body_bytes:
+            self.transport.close()
+        elif self.linger_timer is None:
+            self.linger_timer = self.loop.call_later(self.settings.body_idle_seconds, self.transport.close)
+
+    def _stop_linger_timer(self) -> None:
+        if self.linger_timer is not None:
+            self.linger_timer.cancel()
+            self.linger_timer = None
 
     def on_message_complete(self) -> None:
         self.heard = True
+        self._stop_linger_timer()
         if not self.parser.should_upgrade():
             super().on_message_complete()
 

@@ -97,6 +97,14 @@ class Sequence:
 P = TypeVar("P", bound=Params)
 S = TypeVar("S")
 
+
+def unused(params: Params, names: tuple[str, ...], where: str) -> list[str]:
+    """A note for each parameter that was given a value and has no effect there."""
+    fields = type(params).model_fields
+    given = [name for name in names if getattr(params, name) != fields[name].default]
+    return [f"{name} has no effect with {where}" for name in given]
+
+
 Rounding = Literal["correct", "faithful", "integer"]
 
 
@@ -106,6 +114,10 @@ def no_facts(_params: Any, _inputs: Inputs) -> Facts:
 
 def no_notes(_params: Any, _inputs: Inputs) -> list[str]:
     return []
+
+
+def as_given(params: P, _inputs: Inputs) -> P:
+    return params
 
 
 def no_state_bytes(_params: Any, _inputs: Inputs) -> int:
@@ -124,6 +136,9 @@ class Scheme(Generic[P, S]):
     `prepare(params, inputs)`      small state, computed once and shared by all blocks
     `rows(params, inputs, state, tensor, start, stop)`  that block of the C-order rows, in the tensor's dtype
     `sequence(params, inputs)`     where those rows lie in an endless table, if they do (then blocks are shared)
+    `resolve(params, inputs)`      the parameters with every default filled in that depends on others: two spellings of
+                                   one request become equal, and the reply states what was used
+    `instead`                      what to ask for where the whole would be too large
     `state_bytes(params, inputs)`  about how much memory the prepared state takes, so that shared states are bounded
     """
 
@@ -146,6 +161,8 @@ class Scheme(Generic[P, S]):
     notes: Callable[[P, Inputs], list[str]] = no_notes
     sequence: Callable[[P, Inputs], Sequence | None] = no_sequence
     state_bytes: Callable[[P, Inputs], int] = no_state_bytes
+    resolve: Callable[[P, Inputs], P] = as_given
+    instead: str = ""
 
     @property
     def key(self) -> tuple[str, str]:

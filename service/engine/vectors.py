@@ -116,6 +116,22 @@ def refuse_odd_shapes(name: str, array: Array, least: int, meaning: str) -> None
         _refuse_inexact_integers(pointer, array)
 
 
+def refuse_overflow(name: str, array: Array, dtype: str) -> None:
+    """A finite number that the number format cannot hold is refused; infinities of the caller's own pass through."""
+    if array.dtype.name == dtype or array.dtype.kind == "b":
+        return
+    with np.errstate(invalid="ignore"):
+        magnitude = np.where(np.isfinite(array), np.abs(array), 0)
+    place = np.unravel_index(int(np.argmax(magnitude)), array.shape)
+    value = np.asarray(magnitude[place]).astype(np.float64).reshape(1)
+    if not np.isfinite(nearest(value, DTYPES[dtype]).astype(np.float64)[0]):
+        raise Refusal(
+            "/".join([f"/tensors/{name}", *(str(int(axis)) for axis in place)]),
+            "out_of_range",
+            f"{float(array[place]):g} is beyond {dtype}; dtype=float64 would hold it",
+        )
+
+
 def _refuse_inexact_integers(pointer: str, array: Array) -> None:
     inside = (array >= -LARGEST_EXACT_INTEGER) & (array <= LARGEST_EXACT_INTEGER)
     if not inside.all():
@@ -148,17 +164,21 @@ def positions_of(params: Placed, inputs: Inputs, rows: Mapping[str, Rows]) -> tu
 
 def _explicit(given: Array, pointer: str, rows: Mapping[str, Rows], length: int) -> tuple[Values, int]:
     values = as_positions(given, pointer)
-    shape = values.shape
+    # (1, length), as position ids often come, is one list for the whole batch.
+    shape = values.shape if prod(values.shape[:-1]) > 1 else values.shape[-1:]
     for name, of in rows.items():
         wanted = (*of.shape[: len(shape) - 1], length)
         if len(shape) - 1 > of.length_axis or shape != wanted:
             raise Refusal(
                 pointer,
                 "shape",
-                f"positions have the shape {shape}; {name} {of.shape} needs {(length,)}"
-                + (f" or {(*of.shape[:1], length)}" if of.length_axis else ""),
+                f"positions have the shape {shape}; for {name} {of.shape} it can be {_possible(of, length)}",
             )
     return values.reshape(-1), len(shape) - 1
+
+
+def _possible(of: Rows, length: int) -> str:
+    return " or ".join(str((*of.shape[:axes], length)) for axes in range(of.length_axis + 1))
 
 
 def vector_axes(ndim: int, inner: tuple[str, ...]) -> tuple[str, ...]:

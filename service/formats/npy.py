@@ -71,6 +71,8 @@ def read_npy(body: Body) -> NDArray[np.generic]:
 
 def _header_text(body: Body) -> tuple[str, int]:
     version = tuple(body[6:8])
+    if len(version) < 2:
+        raise Unreadable("npy", "the npy file ends within its first eight bytes")
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise Unreadable("npy", f"npy versions 1.0, 2.0 and 3.0 are read, not {'.'.join(map(str, version))}")
     begin = 10 if version == (1, 0) else 12

@@ -13,8 +13,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from service.api.catalogue import example_arrays
 from service.api.query import textual
+from service.api.variations import example_arrays
 from service.engine import SCHEMES
 from service.engine.scheme import Example, Scheme, whole
 from service.formats import FORMATS

@@ -1,6 +1,7 @@
 """The catalogue says what the records say, and what it hands out works as it stands."""
 
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -31,7 +32,8 @@ def test_an_entry_is_the_record(client: Client, scheme: Scheme[Any, Any]) -> Non
     assert entry["revision"] == scheme.revision
     assert entry["href"] == f"/v1/{scheme.family}/{scheme.name}"
     assert entry["methods"] == ([] if scheme.needs_body else ["GET"]) + (["POST"] if scheme.inputs else [])
-    assert set(entry["parameters"]["properties"]) == set(scheme.params.model_fields)
+    reply = {"revision", "tensor", "nonfinite"}
+    assert set(entry["parameters"]["properties"]) == set(scheme.params.model_fields) | reply
     assert [each["name"] for each in entry["inputs"]] == [each.name for each in scheme.inputs]
     assert entry["properties"] == dict(scheme.properties)
     assert [each["who"] for each in entry["used_by"]] == [each.who for each in scheme.used_by]
@@ -50,7 +52,9 @@ def test_every_example_works_as_it_stands(client: Client) -> None:
             reply = client.request(example["method"], example["href"], **options)
             assert reply.status_code == 200, reply.text
             tensors = reply.json()["tensors"]
-            assert set(tensors) <= set(entry["tensors"])
+            assert all(tensor["axes"] in entry["tensors"][name] for name, tensor in tensors.items())
+            query = parse_qs(urlsplit(example["href"]).query)
+            assert set(query) <= set(entry["parameters"]["properties"])
             if example["method"] == "GET":
                 assert reply.headers["cache-control"].endswith("immutable")
 

@@ -11,7 +11,7 @@ from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence
 from service.engine.quantities import Columns, DType, HeadDim
 from service.engine.rotary import Rotary, arithmetic_note, fastest, rotary_angles, rotary_width, write_columns
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 
 Output = Annotated[
     Literal["cos-sin", "angles", "frequencies"],
@@ -70,6 +70,20 @@ def _facts(params: Rope, _inputs: Inputs) -> Facts:
     return {"rotary_dim": rotary_width(params, params.dim), "attention_factor": 1.0}
 
 
+def _notes(params: Rope, _inputs: Inputs) -> list[str]:
+    without = {
+        "cos-sin": (),
+        "angles": ("columns", "pairing"),
+        "frequencies": ("length", "offset", "positions", "columns", "pairing"),
+    }
+    return arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
+
+
+def _resolve(params: Rope, _inputs: Inputs) -> Rope:
+    width = rotary_width(params, params.dim)
+    return params.model_copy(update={"rotary_dim": width, "partial_rotary_factor": None})
+
+
 DESCRIPTION = """\
 Pair k of a head turns by the angle `p * w_k` at position p, `w_k = base^(-2k/rotary_dim)`. The tables hold
 `cos(p w_k)` and `sin(p w_k)`.
@@ -91,7 +105,8 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    notes=lambda params, _inputs: arithmetic_note(params),
+    notes=_notes,
+    resolve=_resolve,
     sequence=_sequence,
     state_bytes=lambda params, _inputs: WAVE_BYTES * params.dim // 2,
     inputs=(POSITIONS_INPUT,),

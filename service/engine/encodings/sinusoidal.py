@@ -11,7 +11,7 @@ from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, sequence, where
 from service.engine.quantities import BatchAxis, Dim, DType
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 from service.engine.sinusoids import SinusoidalTable, arithmetic_note, channels, fastest, table_angles, write_table
 
 Output = Annotated[
@@ -81,6 +81,15 @@ def _facts(params: Sinusoidal, _inputs: Inputs) -> Facts:
     return {"sines": order.sine_count, "cosines": order.cosine_count}
 
 
+def _notes(params: Sinusoidal, _inputs: Inputs) -> list[str]:
+    without = {
+        "encoding": (),
+        "angles": ("layout", "padding_idx"),
+        "frequencies": ("length", "offset", "positions", "layout", "padding_idx", "batch_axis"),
+    }
+    return arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
+
+
 DESCRIPTION = """\
 For position p and frequency k the angle is `p * w_k`, `w_k = base^(-2k/dim)` (with `frequency_shift` s:
 `base^(-k/(dim/2 - s))`). Each frequency gives one sine and one cosine.
@@ -101,7 +110,7 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    notes=lambda params, _inputs: arithmetic_note(params),
+    notes=_notes,
     sequence=_sequence,
     state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
     inputs=(POSITIONS_INPUT,),

@@ -6,7 +6,7 @@ from service.engine.reals import Reals
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.slopes import BiasForm, QueryOffset, Slopes, form_note, refuse_unanswerable, slopes, write_bias
-from service.engine.vectors import SameDType, answer_dtype, block, refuse_odd_shapes, vector_axes
+from service.engine.vectors import SameDType, answer_dtype, block, refuse_odd_shapes, refuse_overflow, vector_axes
 
 
 class ApplyAlibi(Slopes):
@@ -28,6 +28,7 @@ def _tensors(params: ApplyAlibi, inputs: Inputs) -> Tensors:
     refuse_odd_shapes("x", x, 3, "(…, heads, queries, keys)")
     heads, queries, keys, offset = _sizes(params, inputs)
     dtype = answer_dtype(params.dtype, x)
+    refuse_overflow("x", x, dtype)
     refuse_unanswerable(params, params.form, heads, queries, keys, offset, dtype)
     return {"x": Tensor(vector_axes(x.ndim, ("head", "query", "key")), x.shape, dtype)}
 
@@ -76,6 +77,9 @@ SCHEME: Scheme[ApplyAlibi, Reals] = Scheme(
     examples=(
         Example("Two heads, one decoding step over three keys", {}, {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}}),
     ),
-    used_by=(Usage("MPT, x-transformers, MLX (symmetric)", {"form": "symmetric"}),),
+    used_by=(
+        Usage("the paper and its fairseq code, BLOOM (without padding)", {"form": "key-only"}),
+        Usage("x-transformers, MLX", {"form": "symmetric"}),
+    ),
     properties={"learned parameters": "none"},
 )

@@ -22,6 +22,7 @@ from service.engine.vectors import (
     block,
     positions_of,
     refuse_odd_shapes,
+    refuse_overflow,
     vector_axes,
 )
 
@@ -83,6 +84,7 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
     arrays = _arrays(inputs)
     for name, array in arrays.items():
         refuse_odd_shapes(name, array, 1, "(…, heads, length, dim), (length, dim) or (dim)")
+        refuse_overflow(name, array, answer_dtype(params.dtype, array))
     width = rotary_width(params, arrays["q"].shape[-1])
     fastest(params, width)
     if "k" in arrays and arrays["k"].shape[-1] != arrays["q"].shape[-1]:
@@ -180,6 +182,17 @@ def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
     return {"rotary_dim": rotary_width(params, inputs["q"].shape[-1]), "attention_factor": 1.0}
 
 
+def _resolve(params: ApplyRope, inputs: Inputs) -> ApplyRope:
+    width = rotary_width(params, inputs["q"].shape[-1])
+    return params.model_copy(update={"rotary_dim": width, "partial_rotary_factor": None})
+
+
+def _state_bytes(params: ApplyRope, inputs: Inputs) -> int:
+    """cos and sin of every position in the widest number format."""
+    rows = inputs["positions"].size if "positions" in inputs else _rows_of(params, inputs["q"].shape).length
+    return 2 * 8 * rows * rotary_width(params, inputs["q"].shape[-1])
+
+
 DESCRIPTION = """\
 Turns each pair of channels of q (and k) at position p by `p * w_k`, `w_k = base^(-2k/rotary_dim)`. With
 c = cos(p w_k), s = sin(p w_k) and h = rotary_dim/2:
@@ -206,6 +219,8 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
     rows=_rows,
     facts=_facts,
     notes=lambda params, _inputs: arithmetic_note(params),
+    resolve=_resolve,
+    state_bytes=_state_bytes,
     inputs=(
         Input("q", "Queries: (…, heads, length, dim), (length, dim) or (dim)."),
         Input("k", "Keys: the same length and dim, any number of heads.", required=False),

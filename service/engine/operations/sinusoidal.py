@@ -19,6 +19,7 @@ from service.engine.vectors import (
     block,
     positions_of,
     refuse_odd_shapes,
+    refuse_overflow,
     vector_axes,
 )
 
@@ -56,6 +57,7 @@ def _check(params: ApplySinusoidal, inputs: Inputs) -> int:
     """The width of the embeddings, once it is known that they can be encoded."""
     x = inputs["x"]
     refuse_odd_shapes("x", x, 1, "(…, length, dim) or (dim)")
+    refuse_overflow("x", x, answer_dtype(params.dtype, x))
     if params.axes == "length-batch" and x.ndim != 3:
         raise Refusal("axes", "conflict", f"axes=length-batch means (length, batch, dim); x has the shape {x.shape}")
     fastest(params, x.shape[-1])
@@ -93,6 +95,13 @@ def _rows(params: ApplySinusoidal, inputs: Inputs, state: Table, tensor: str, st
     return out
 
 
+def _state_bytes(params: ApplySinusoidal, inputs: Inputs) -> int:
+    """The encoding of every position in the widest number format."""
+    x = inputs["x"]
+    rows = inputs["positions"].size if "positions" in inputs else _rows_of(params, x.shape).length
+    return int(8 * rows * x.shape[-1])
+
+
 DESCRIPTION = """\
 Answers `x + encoding(p)`, or with `embedding_scale=sqrt-dim` `sqrt(dim) x + encoding(p)`, for embeddings x of shape
 (…, length, dim). The encoding is that of `encodings/sinusoidal` with the same parameters and **channel order**: sin
@@ -113,6 +122,7 @@ SCHEME: Scheme[ApplySinusoidal, Table] = Scheme(
     prepare=_prepare,
     rows=_rows,
     notes=lambda params, _inputs: arithmetic_note(params),
+    state_bytes=_state_bytes,
     inputs=(
         Input("x", "Embeddings: (…, length, dim), (length, dim) or (dim)."),
         VECTOR_POSITIONS,

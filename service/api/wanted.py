@@ -1,0 +1,136 @@
+"""A request that was understood: what its answer will be, how large, and under which headers, before any work."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from service.api.caching import canonical
+from service.api.limits import refuse_large
+from service.api.query import Asked, choose
+from service.api.resources import Resources
+from service.engine.scheme import Inputs, Params, Scheme, Tensors
+from service.formats import FORMATS
+from service.formats.format import BLOCK_BYTES, Format
+
+Headers = list[tuple[str, str]]
+
+# What computing takes, in bytes of the block that is computed: the block and the temporaries of its making (at most
+# six times as much was measured), the same for the block after it, and the block before it, which is being sent.
+BLOCK_FACTOR = 15
+# What any request takes besides: its task, parameters and headers.
+REQUEST_BYTES = 1 << 16
+TEXTUAL = ("json", "csv")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request that was understood and may be answered; nothing of it is computed yet."""
+
+    scheme: Scheme[Any, Any]
+    asked: Asked
+    params: Params
+    form: Format
+    inputs: Inputs
+    everything: Tensors
+    tensors: Tensors
+    document: dict[str, Any]
+    size: int | None
+    bound: int
+    state_bytes: int
+
+    def canonical(self) -> bytes:
+        """The one spelling of this request."""
+        return canonical(
+            {
+                "scheme": self.scheme.key,
+                "revision": self.scheme.revision,
+                "parameters": self.document["parameters"],
+                "tensors": list(self.tensors),
+                "nonfinite": self.asked.nonfinite if self.form.extension == "json" else "",
+                "extension": self.form.extension,
+            }
+        )
+
+
+def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: Inputs, resources: Resources) -> Wanted:
+    """Everything that can be refused before any work: parameters, format, size."""
+    form = FORMATS[extension]
+    everything = scheme.tensors(asked.params, inputs)
+    params = scheme.resolve(asked.params, inputs)
+    tensors = choose(everything, asked.tensor)
+    form.check(tensors)
+    document = {
+        "family": scheme.family,
+        "scheme": scheme.name,
+        "revision": scheme.revision,
+        "parameters": params.model_dump(mode="json"),
+        "facts": scheme.facts(params, inputs),
+        "notes": scheme.notes(params, inputs),
+    }
+    bound = _admitted(scheme, form, document, tensors, resources)
+    size = form.size(document, tensors)
+    state_bytes = scheme.state_bytes(params, inputs)
+    return Wanted(scheme, asked, params, form, inputs, everything, tensors, document, size, bound, state_bytes)
+
+
+def _admitted(
+    scheme: Scheme[Any, Any], form: Format, document: dict[str, Any], tensors: Tensors, resources: Resources
+) -> int:
+    """An upper bound of the answer's bytes, or the refusal of too many."""
+    values = sum(tensor.nbytes for tensor in tensors.values())
+    textual = form.extension in TEXTUAL
+    limit = resources.json_bytes if textual else resources.result_bytes
+    binary = ", or for .npy, .safetensors or .bin" if textual and values <= resources.result_bytes else ""
+    advice = f"ask for fewer rows{binary}" + (f"; {scheme.instead}" if scheme.instead else "")
+    # By the values alone first: a format's own sum is made for sizes that exist.
+    refuse_large(values, limit, advice, what="the values of the answer")
+    bound = form.bound(document, tensors)
+    if textual:
+        refuse_large(bound, limit, advice, what="the answer as text")
+    return bound
+
+
+def content_headers(wanted: Wanted, size: int | None) -> Headers:
+    """What a GET and a HEAD say of the content; its length only where that is known without computing."""
+    form = wanted.form
+    headers = [("Content-Type", form.media_type)]
+    if size is not None:
+        headers.append(("Content-Length", str(size)))
+    if form.extension == "json":
+        return headers
+    first = next(iter(wanted.tensors.values()))
+    shape = (len(wanted.tensors), *first.shape) if form.extension == "npy" and len(wanted.tensors) > 1 else first.shape
+    if form.extension in ("npy", "bin"):
+        headers += [("Array-Shape", ", ".join(map(str, shape))), ("Array-Dtype", first.dtype)]
+    return [
+        *headers,
+        ("Content-Disposition", f'attachment; filename="{_filename(wanted, first.shape, first.dtype)}"'),
+    ]
+
+
+def accepted_ranges(wanted: Wanted) -> Headers:
+    """That a part may be asked for, which is said of GET alone: a POST is computed anew every time."""
+    return [("Accept-Ranges", "bytes")] if wanted.form.ranges == "bytes" else []
+
+
+def file_headers(wanted: Wanted, size: int | None) -> Headers:
+    """What GET and HEAD say of the content."""
+    return [*content_headers(wanted, size), *accepted_ranges(wanted)]
+
+
+def _filename(wanted: Wanted, shape: tuple[int, ...], dtype: str) -> str:
+    # Not where there is one tensor anyway: with and without tensor= that is one request, and one cache entry.
+    only = f"-{wanted.asked.tensor}" if len(wanted.tensors) < len(wanted.everything) else ""
+    return f"{wanted.scheme.name}{only}_{'x'.join(map(str, shape))}_{dtype}.{wanted.form.extension}"
+
+
+def whole_bytes(wanted: Wanted) -> int:
+    """What writing the whole answer takes: its blocks, and the same once more when they are joined."""
+    return 2 * wanted.bound + block_bytes(wanted)
+
+
+def block_bytes(wanted: Wanted) -> int:
+    """What one block of rows takes while it is made and sent; a row wider than a block is a block."""
+    tensors = wanted.tensors.values()
+    row = max(tensor.nbytes // max(1, tensor.rows) for tensor in tensors)
+    block = max(row, min(BLOCK_BYTES, sum(tensor.nbytes for tensor in tensors)))
+    return BLOCK_FACTOR * block + wanted.state_bytes + REQUEST_BYTES
