@@ -37,10 +37,10 @@ def server() -> Iterator[Live]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the reader works, with `posenc` and `python3` on the path."""
+    """Where the reader works: `.venv/bin/posenc` as the first command leaves it, and `python3` on the path."""
     place = tmp_path_factory.mktemp("reader")
-    commands = place / ".bin"
-    commands.mkdir()
+    commands = place / ".venv" / "bin"
+    commands.mkdir(parents=True)
     for name, arguments in (("posenc", "-m service"), ("python3", "")):
         (commands / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
         (commands / name).chmod(0o755)
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(block: Block, folder: Path, server: Live) -> str:
     text = block.text.replace(ADDRESS, f"http://127.0.0.1:{server.port}")
     command = ["bash", "-euo", "pipefail", "-c", text] if block.language == "bash" else [sys.executable, "-c", text]
-    variables = os.environ | {"PATH": f"{folder / '.bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    variables = os.environ | {"PATH": f"{folder / '.venv' / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

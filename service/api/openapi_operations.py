@@ -175,6 +175,7 @@ def _answered(scheme: AnyScheme, each: Example) -> Schema | None:
     tensors = scheme.tensors(params, inputs)
     if sum(tensor.rows * tensor.width for tensor in tensors.values()) > MOST_EXAMPLE_VALUES:
         return None
+    params = scheme.resolve(params, inputs)
     state = scheme.prepare(params, inputs)
     stated = {
         "family": scheme.family,

@@ -190,7 +190,11 @@ _ENTRY_PROPERTIES = {
     "extensions": TEXTS,
     "parameters": {"type": "object", "additionalProperties": True, "description": "JSON Schema of the query."},
     "inputs": {"type": "array", "items": ref("Input")},
-    "tensors": {"type": "object", "additionalProperties": TEXTS, "description": "Axes of each tensor."},
+    "tensors": {
+        "type": "object",
+        "additionalProperties": {"type": "array", "items": TEXTS},
+        "description": "The tensors that an answer can hold, and the axes that each can have.",
+    },
     "properties": {"type": "object", "additionalProperties": TEXT},
     "used_by": {"type": "array", "items": ref("Usage")},
     "examples": {"type": "array", "items": ref("Example")},

@@ -20,12 +20,12 @@ WINDOWS = [
     ("bytes=-10", SIZE - 10, SIZE),
     ("bytes=-9999", 0, SIZE),
     ("bytes=383-383", 383, 384),
-    ("bytes=100-999999999999999999", 100, SIZE),
+    (f"bytes=100-{'9' * 40}", 100, SIZE),
     ("Bytes=5-6", 5, 7),
     ("bytes= 5-6", 5, 7),
 ]
 WHOLE = ["bytes=0-1,5-6", "bytes=-", "bytes=", "bytes=9-5", "items=0-1", "bytes=a-b", "bytes=0-1x", "0-1", "",
-         "bytes=+1-2", "bytes=1-2-3", "bytes=٣-٤", f"bytes=0-{'9' * 40}", "bytes=0x0-0x1"]  # fmt: skip
+         "bytes=+1-2", "bytes=1-2-3", "bytes=٣-٤", "bytes=0x0-0x1"]  # fmt: skip
 OUTSIDE = ["bytes=384-", "bytes=384-400", "bytes=-0", "bytes=9999999999999-"]
 
 

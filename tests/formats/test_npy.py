@@ -157,7 +157,7 @@ def test_says_what_was_seen(body: bytes, said: str) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"\x93NUMPY", "versions 1.0, 2.0 and 3.0 are read, not "),
+        (b"\x93NUMPY", "ends within its first eight bytes"),
         (b"\x93NUMPY\4\0\0\0", "not 4.0"),
         (b"\x93NUMPY\1\0", "ends within the npy header, after 8 bytes"),
         (b"\x93NUMPY\1\0\x80\0{", "ends within the npy header, after 11 bytes"),
