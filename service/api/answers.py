@@ -28,16 +28,15 @@ from service.api.problems import Problem
 from service.api.query import Asked, choose, read_asked, textual
 from service.api.replies import Bytes, Streamed
 from service.api.resources import Resources
-from service.engine.ahead import Ahead
 from service.engine.scheme import Inputs, Scheme, Tensors
 from service.formats import FORMATS
 from service.formats.format import BLOCK_BYTES, Chunk, Format
 
 Headers = list[tuple[str, str]]
 
-# What computing takes, in bytes of the block that is computed: the block and the temporaries of its making (at most
-# six times as much was measured), the same for the block after it, and the block before it, which is being sent.
-BLOCK_FACTOR = 15
+# What computing takes, in bytes of the block that is computed: the block, the temporaries of its making (at most
+# six times as much was measured), and the block before it, which is being sent.
+BLOCK_FACTOR = 8
 # What any request takes besides: its task, parameters and headers.
 REQUEST_BYTES = 1 << 16
 # Reading JSON turns a digit or two into a Python object: about eight times the body while it lasts.
@@ -281,19 +280,13 @@ def _chunks(
     """The bytes of the answer, or of a window of it, as its format writes them from rows. Runs on the work pool."""
     call = resources.tables.call(wanted.scheme, wanted.asked.params, wanted.inputs, wanted.everything)
 
-    counts = {name: tensor.rows for name, tensor in wanted.tensors.items()}
-    ahead = Ahead(lambda *block: resources.tables.rows(call, *block), counts, resources.pool)
-
     def rows(name: str, start: int, stop: int) -> NDArray[Any]:
         begun = time.perf_counter()
-        block = ahead(name, start, stop)
+        block = resources.tables.rows(call, name, start, stop)
         timing.compute += time.perf_counter() - begun
         return block
 
     start, stop = window or (0, None)
-    try:
-        yield from wanted.form.stream(
-            wanted.document, wanted.tensors, rows, start=start, stop=stop, nonfinite=wanted.asked.nonfinite
-        )
-    finally:
-        ahead.close()
+    yield from wanted.form.stream(
+        wanted.document, wanted.tensors, rows, start=start, stop=stop, nonfinite=wanted.asked.nonfinite
+    )
