@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.engine [--threads N] [ROW ...]
 
-Needs torch, transformers and x-transformers. Theirs has two threads, ours N, two unless given. Each pair of runs follows
+Needs torch, transformers and x-transformers. Theirs has two threads, ours N, or two. Each pair of runs follows
 one another in one process, so that a busy machine slows both; what counts is the median of their ratios, of elapsed
 time and, where other work takes turns on the cores, of processor time. "whole" is one array in fresh memory, as the
 peer makes it; "blocks" is what the service does with a table that large: blocks of 1 MiB, each let go once sent.
