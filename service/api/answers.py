@@ -37,7 +37,6 @@ from service.api.wanted import (
     understand,
     whole_bytes,
 )
-from service.engine.ahead import Ahead
 from service.engine.scheme import Scheme
 from service.formats.format import Chunk
 
@@ -183,19 +182,13 @@ def _chunks(
     """The bytes of the answer, or of a window of it, as its format writes them from rows. Runs on the work pool."""
     call = resources.tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything)
 
-    counts = {name: tensor.rows for name, tensor in wanted.tensors.items()}
-    ahead = Ahead(lambda *block: resources.tables.rows(call, *block), counts, resources.pool)
-
     def rows(name: str, start: int, stop: int) -> NDArray[Any]:
         begun = time.perf_counter()
-        block = ahead(name, start, stop)
+        block = resources.tables.rows(call, name, start, stop)
         timing.compute += time.perf_counter() - begun
         return block
 
     start, stop = window or (0, None)
-    try:
-        yield from wanted.form.stream(
-            wanted.document, wanted.tensors, rows, start=start, stop=stop, nonfinite=wanted.asked.nonfinite
-        )
-    finally:
-        ahead.close()
+    yield from wanted.form.stream(
+        wanted.document, wanted.tensors, rows, start=start, stop=stop, nonfinite=wanted.asked.nonfinite
+    )

@@ -13,9 +13,9 @@ from service.formats.format import BLOCK_BYTES, Format
 
 Headers = list[tuple[str, str]]
 
-# What computing takes, in bytes of the block that is computed: the block and the temporaries of its making (at most
-# six times as much was measured), the same for the block after it, and the block before it, which is being sent.
-BLOCK_FACTOR = 15
+# What computing takes, in bytes of the block that is computed: the block, the temporaries of its making (at most
+# six times as much was measured), and the block before it, which is being sent.
+BLOCK_FACTOR = 8
 # What any request takes besides: its task, parameters and headers.
 REQUEST_BYTES = 1 << 16
 TEXTUAL = ("json", "csv")

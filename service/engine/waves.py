@@ -32,7 +32,7 @@ from service.engine.sines import Angles, Indices, turned
 FARTHEST = 2**53
 BLOCK_VALUES = 16384  # 128 KiB of float64: a block and its few companions stay in a core's second-level cache
 PANEL_CHANNELS = 128
-STEP_VALUES = 8192  # of each waveform in one block: two blocks a stride
+STEP_VALUES = 16384  # in one block, sines and cosines together
 GROUP = 128  # base rows prepared and held together
 MOST_KEPT = 4096  # frequencies, beyond which the groups are not kept for the next call
 FEW_ROWS = 32  # not worth a table
@@ -95,7 +95,6 @@ class Panel:
         self.frequencies = frequencies
         self.count = len(frequencies)
         self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R, a power of two
-        self.step = max(1, self.stride * STEP_VALUES // BLOCK_VALUES)
         self._offsets: Offsets | None = None
         self._groups = Groups(kept_groups)
 
@@ -104,12 +103,13 @@ class Panel:
         if len(positions) <= FEW_ROWS:
             self._write_singly(np.array(positions, np.float64), outs)
             return
-        scratch = Scratch(tuple(outs), self.step, self.count)
+        step = max(1, self.stride * STEP_VALUES // BLOCK_VALUES // len(outs))
+        scratch = Scratch(tuple(outs), step, self.count)
         for rows in self._parts(positions):
             part, group = positions[rows], {form: out[rows] for form, out in outs.items()}
             if isinstance(part, range):
-                self._write_blocks(*self._consecutive(part), group, scratch)
-            elif plan := self._scattered(part):
+                self._write_blocks(*self._consecutive(part, step), group, scratch)
+            elif plan := self._scattered(part, step):
                 self._write_blocks(*plan, group, scratch)
             else:
                 self._write_singly(part, group)
@@ -136,7 +136,7 @@ class Panel:
             self._offsets = Offsets(self._ladder(0, 1, self.stride))
         return self._offsets
 
-    def _consecutive(self, positions: range) -> tuple[Grid, Iterator[Block], range]:
+    def _consecutive(self, positions: range, step: int) -> tuple[Grid, Iterator[Block], range]:
         """Blocks of one base row each and a run of offset rows."""
         first, last = positions[0], positions[-1]
         base, bases = first // self.stride, last // self.stride - first // self.stride + 1
@@ -146,8 +146,8 @@ class Panel:
             for q in range(base, base + bases):
                 origin = q * self.stride
                 stop = min(last + 1, origin + self.stride)
-                for start in range(max(first, origin), stop, self.step):
-                    end = min(stop, start + self.step)
+                for start in range(max(first, origin), stop, step):
+                    end = min(stop, start + step)
                     yield Block(slice(start - first, end - first), q - before, slice(start - origin, end - origin))
 
         return grid, blocks(), positions
@@ -169,7 +169,7 @@ class Panel:
             self._groups.keep(group, grid)
         return grid, group * GROUP
 
-    def _scattered(self, positions: Floats) -> tuple[Grid, Iterator[Block], Floats] | None:
+    def _scattered(self, positions: Floats, step: int) -> tuple[Grid, Iterator[Block], Floats] | None:
         """Blocks of a base row and an offset row for each position; None where few share a base row."""
         base = np.floor(positions / self.stride)
         offset = positions - base * self.stride
@@ -178,7 +178,7 @@ class Panel:
             return None
         rows = Rows(*self.angles.at(bases[:, None] * self.stride, slice(None)))
         at = offset.astype(np.intp)
-        blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, self.step))
+        blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, step))
         return self._grid(rows, float(np.abs(positions).max())), blocks, positions
 
     def _grid(self, bases: Rows, farthest: float) -> Grid:
@@ -211,12 +211,24 @@ class Panel:
         pending.settle()
 
     def _write_singly(self, positions: Floats, outs: Outs) -> None:
+        """Each value for itself: narrow ones in float64, and what that leaves open, like float64, in double-double."""
         for rows in _runs(len(positions), self.stride):
-            value = self.angles.at(positions[rows, None], slice(None))
-            error = self.angles.errors(positions[rows, None], slice(None))
-            for form, out in outs.items():
-                out[rows], undecided = decide(*value[form], error[form], out.dtype)
-                _settle_exactly(self.angles, form, positions[rows], np.argwhere(undecided), out[rows])
+            at, group = positions[rows, None], {form: out[rows] for form, out in outs.items()}
+            narrow = {form: out for form, out in group.items() if out.dtype != np.float64}
+            if narrow:
+                self._write_plainly(at, narrow)
+            if wide := {form: out for form, out in group.items() if form not in narrow}:
+                value, error = self.angles.at(at, slice(None)), self.angles.errors(at, slice(None))
+                for form, out in wide.items():
+                    out[...], undecided = decide(*value[form], error[form], out.dtype)
+                    _settle_exactly(self.angles, form, at[:, 0], np.argwhere(undecided), out)
+
+    def _write_plainly(self, at: Floats, outs: Outs) -> None:
+        pending = Pending(self.angles, at[:, 0], outs)
+        value, error = self.angles.plainly(at, slice(None)), self.angles.errors(at, slice(None), plain=True)
+        for form, out in outs.items():
+            out[...], undecided = decide(value[form], np.zeros_like(value[form]), error[form], out.dtype)
+            pending.compute(form, out, *undecided.nonzero())
 
 
 class Groups:
@@ -267,10 +279,10 @@ class Pending:
                 # Most of what float32 leaves open for 16 bits the float64 that it came from decides.
                 out[row, channel], undecided = decide(value, np.zeros_like(value), error, out.dtype)
                 row, channel = row[undecided], channel[undecided]
-            self._settle(each, out, row, channel)
+            self.compute(each, out, row, channel)
 
-    def _settle(self, form: Waveform, out: Array, rows: Indices, channels: Indices) -> None:
-        """In double-double, and with 80 digits what is undecided even so."""
+    def compute(self, form: Waveform, out: Array, rows: Indices, channels: Indices) -> None:
+        """Write these values: in double-double, and with 80 digits what is undecided even so."""
         for run in _runs(rows.size, BLOCK_VALUES):
             row, channel = rows[run], channels[run]
             where = _picked(self.positions, row)

@@ -1,13 +1,18 @@
 """The engine against what one would write without it: PyTorch, transformers, x-transformers, and plain memory.
 
-    python -m tests.benchmarks.engine [ROW ...]
+    python -m tests.benchmarks.engine [--threads N] [ROW ...]
 
-Needs torch, transformers and x-transformers. Both sides have two threads. Each pair of runs follows one another in one
-process, so that a busy machine slows both; what counts is the median of their ratios, of elapsed time and, where other
-work takes turns on the cores, of processor time. "whole" is one array in fresh memory, as the peer makes it; "blocks"
-is what the service does with a table that large: blocks of 1 MiB, computed by two threads and sent.
+Needs torch, transformers and x-transformers. Theirs has two threads, ours N, or two. Each pair of runs follows
+one another in one process, so that a busy machine slows both; what counts is the median of their ratios, of elapsed
+time and, where other work takes turns on the cores, of processor time. "whole" is one array in fresh memory, as the
+peer makes it; "blocks" is what the service does with a table that large: blocks of 1 MiB, each let go once sent.
+
+Two threads of ours are no faster than one: a numpy call on a block that stays in cache takes some 5 microseconds, less
+than a thread needs to wake up when the interpreter's lock is handed over. Calls of 100 microseconds do run side by
+side, but on blocks so large (1 MiB each) they leave the cache and take four times as long.
 """
 
+import argparse
 import gc
 import statistics
 import subprocess
@@ -306,8 +311,10 @@ def _peak_kilobytes() -> int:
     return int(status.partition("VmHWM:")[2].split()[0])
 
 
-def main(names: list[str]) -> None:
+def main(threads: int, names: list[str]) -> None:
     """Print the table."""
+    global pool  # noqa: PLW0603
+    pool = ThreadPoolExecutor(threads)
     table = table_of_rows()
     print("| work | peer | ms | peer's ms | times as fast | CPU ms | peer's CPU ms | by CPU time | at least |")
     print("|---|---|---|---|---|---|---|---|---|")
@@ -321,4 +328,8 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, default=THREADS)
+    parser.add_argument("rows", nargs="*")
+    given = parser.parse_args()
+    main(given.threads, given.rows)
