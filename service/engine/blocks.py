@@ -79,7 +79,7 @@ class Scratch:
     """The buffers of one call: nothing is shared between threads. `forms` are the waveforms that it writes."""
 
     def __init__(self, forms: tuple[Waveform, ...], rows: int, channels: int) -> None:
-        self.forms = forms
+        self.forms = slice(int(forms[0]), int(forms[-1]) + 1)
         shape = (len(forms), rows, channels)
         self._bases = _aligned((2, rows, channels), np.float64)
         self._doubles = _aligned(shape, np.float64), _aligned(shape, np.float64)
@@ -90,8 +90,7 @@ class Scratch:
     def views(self, rows: int) -> Views:
         """As many rows of each buffer; the waveforms that the own ones are multiplied with are the others."""
         if rows not in self._views:
-            forms = slice(self.forms[0], self.forms[-1] + 1)
-            own, other = self._bases[forms, :rows], self._bases[::-1][forms, :rows]
+            own, other = self._bases[self.forms, :rows], self._bases[::-1][self.forms, :rows]
             buffers = (buffer[:, :rows] for buffer in (*self._doubles, *self._singles))
             self._views[rows] = Views(own, other, *buffers)
         return self._views[rows]
@@ -176,7 +175,7 @@ class Grid:
 
     def __init__(self, bases: Rows, offsets: Offsets, errors: tuple[Floats, Floats]) -> None:
         self.bases, self.offsets, self.errors = bases, offsets, errors
-        self._bounds: dict[tuple[tuple[Waveform, ...], float], Bounds] = {}
+        self._bounds: dict[tuple[int, int, float], Bounds] = {}
 
     def fill(self, block: Block, outs: Outs, scratch: Scratch) -> Iterator[Undecided]:
         """Write the block's rows of arrays of one dtype; yield what is undecided, if anything is."""
@@ -187,20 +186,21 @@ class Grid:
             for form, part in zip(outs, parts, strict=True):
                 yield from self._fill_double(block, form, part)
 
-    def _bound(self, forms: tuple[Waveform, ...], factor: float, base: int | Indices) -> Floats:
+    def _bound(self, forms: slice, factor: float, base: int | Indices) -> Floats:
         """factor * (S + C s) + the errors of the rows, for these base rows."""
-        if (forms, factor) not in self._bounds:
-            sizes = [np.abs(wave.high) for wave in self.bases]
-            rows = [factor * (sizes[form] + sizes[1 - form] * self.offsets.reach) + self.errors[form] for form in forms]
-            self._bounds[forms, factor] = Bounds(np.stack(rows))
-        return self._bounds[forms, factor].at(base)
+        key = (forms.start, forms.stop, factor)
+        if key not in self._bounds:
+            sizes = np.abs([wave.high for wave in self.bases])
+            rows = factor * (sizes + sizes[::-1] * self.offsets.reach) + np.stack(self.errors)[:, None]
+            self._bounds[key] = Bounds(rows[forms])
+        return self._bounds[key].at(base)
 
     def _fill_narrow(self, block: Block, outs: list[Array], scratch: Scratch) -> Iterator[Undecided]:
         """Sines and cosines together, where both are wanted: half as many calls, each of twice the size."""
         rows, forms = block.rows.stop - block.rows.start, scratch.forms
         scratch.spread(self, block.base, rows)
         views = scratch.views(rows)
-        sines = self.offsets.narrow_sines[forms[0] : forms[-1] + 1, block.offset]
+        sines = self.offsets.narrow_sines[forms, block.offset]
         np.multiply(views.own, self.offsets.narrow_cosines[block.offset], out=views.value)
         np.multiply(views.other, sines, out=views.term)
         np.add(views.value, views.term, out=views.value)
@@ -215,15 +215,14 @@ class Grid:
         for base, offset in ((own, cosines), (other, sines)):
             rest += base.leading * offset.rest
             rest += base.rest * offset.whole
-        error = self._bound((form,), DOUBLE_ERROR, block.base)
+        forms = slice(int(form), form + 1)
+        error = self._bound(forms, DOUBLE_ERROR, block.base)
         below, above = total + (rest - error[0]), total + (rest + error[0])
         out[...] = above
-        yield from _listed((form,), different(below, above)[None], above[None], error)
+        yield from _listed(forms, different(below, above)[None], above[None], error)
 
 
-def _listed(
-    forms: tuple[Waveform, ...], undecided: NDArray[np.bool_] | None, value: Floats, error: Floats
-) -> Iterator[Undecided]:
+def _listed(forms: slice, undecided: NDArray[np.bool_] | None, value: Floats, error: Floats) -> Iterator[Undecided]:
     if undecided is None:
         return
     flat = undecided.reshape(-1).nonzero()[0]
@@ -231,7 +230,7 @@ def _listed(
         places = np.unravel_index(flat, undecided.shape)
         form, row, channel = places
         errors = np.broadcast_to(error, value.shape)[places]
-        yield Undecided(form + forms[0], row, channel, value[places], errors)
+        yield Undecided(form + forms.start, row, channel, value[places], errors)
 
 
 def _to_float32(views: Views, error: Floats, outs: list[Array]) -> NDArray[np.bool_]:
