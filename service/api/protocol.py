@@ -10,8 +10,6 @@ complete header (the body's size and pauses among it) is the app's to judge.
 """
 
 import asyncio
-import uuid
-from http import HTTPStatus
 from typing import Any, NoReturn, cast
 
 import httptools
@@ -21,10 +19,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from service.api.door import Door, Found
-from service.api.problems import MEDIA_TYPE, Problem
+from service.api.early import header_too_large, no_host, not_http, request_timeout, to_bytes, uri_too_long
+from service.api.problems import Problem
 from service.settings import Settings
-
-Headers = list[tuple[bytes, bytes]]
 
 # How long a refused client may go on sending before it is cut: closing at once would reset the connection,
 # and the client would lose the answer.
@@ -58,46 +55,6 @@ class Config(uvicorn.Config):
         self.settings = settings
 
 
-def uri_too_long(settings: Settings) -> Problem:
-    detail = f"the request target is longer than {settings.url_bytes} bytes: send long lists in the body of a POST"
-    return Problem("uri-too-long", detail)
-
-
-def header_too_large(settings: Settings) -> Problem:
-    fields, size = settings.header_fields, settings.header_bytes
-    return Problem("header-fields-too-large", f"the header has more than {fields} fields or {size} bytes")
-
-
-def request_timeout(settings: Settings) -> Problem:
-    detail = f"the header was not complete after {settings.header_seconds:g} seconds: send it in one go"
-    return Problem("request-timeout", detail)
-
-
-def not_http() -> Problem:
-    return Problem("bad-request", "this is not HTTP/1.1: send a well-formed request")
-
-
-def no_host() -> Problem:
-    return Problem("bad-request", "HTTP/1.1 requires one Host field: send it once")
-
-
-def to_bytes(problem: Problem, headers: Headers) -> bytes:
-    """The whole HTTP answer to a request that the app does not get to see."""
-    request_id = uuid.uuid4().hex
-    body = problem.body(request_id)
-    status = HTTPStatus(problem.status)
-    fields = [
-        *headers,
-        (b"content-type", MEDIA_TYPE),
-        (b"content-length", b"%d" % len(body)),
-        (b"cache-control", b"no-store"),
-        (b"connection", b"close"),
-        (b"x-request-id", request_id.encode()),
-    ]
-    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), *(name + b": " + value for name, value in fields)]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
-
-
 class RefusedError(Exception):
     """Unwinds the parser after a refusal has been noted."""
 
@@ -120,6 +77,8 @@ class Protocol(HttpToolsProtocol):
         self.settings = config.settings
         self.door: Door | None = getattr(config.app, "door", None)
         self.in_head = False
+        self.in_message = False
+        self.ended = False
         self.head_bytes = 0
         self.hosts = 0
         self.heard = False
@@ -145,7 +104,7 @@ class Protocol(HttpToolsProtocol):
         if self.deaf:
             return
         self._unset_keepalive_if_required()
-        self.heard = False
+        self.heard = self.ended = False
         try:
             self._feed(data)
             self._bound_silence(len(data))
@@ -177,11 +136,17 @@ class Protocol(HttpToolsProtocol):
 
     def _watch_head(self) -> None:
         """Time what has not arrived: most requests come in one piece and need no timer."""
-        if self.in_head or self._is_idle():
+        if self.in_head or (self._is_idle() and not self.in_message and not self.ended):
             if self.head_timer is None:
                 self._start_head_timer()
-        else:
-            self._stop_head_timer()
+            return
+        self._stop_head_timer()
+        if self.ended and self._is_idle():
+            # These bytes ended a request that had its answer already: the connection is idle from here on.
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
@@ -205,7 +170,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.heard = self.in_head = True
+        self.heard = self.in_head = self.in_message = True
         self.head_bytes = self.hosts = self.discarded = 0
 
     def on_url(self, url: bytes) -> None:
@@ -256,6 +221,8 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self.heard = True
+        self.in_message = False
+        self.ended = True
         self._stop_linger_timer()
         if not self.parser.should_upgrade():
             super().on_message_complete()

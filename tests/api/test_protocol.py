@@ -9,7 +9,8 @@ from unittest.mock import create_autospec
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from service.api.protocol import Config, Protocol, not_http
+from service.api.early import not_http
+from service.api.protocol import Config, Protocol
 from service.settings import Settings
 from tests import stub_app
 from tests.live import Client, Live, live
@@ -106,6 +107,20 @@ def test_an_idle_connection_is_kept_longer_than_a_header_may_take(client: Client
     time.sleep(2 * HEADER_SECONDS)
     client.send(GET)
     client.read(until=b"}")
+    began = time.monotonic()
+    assert client.read() == b""
+    assert 0.9 < time.monotonic() - began < 2
+
+
+def test_a_connection_whose_body_came_after_the_answer_is_kept_as_long(client: Client) -> None:
+    client.send(b"DELETE /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n")
+    client.read(until=b"\r\n\r\nMethod Not Allowed")
+    client.send(b"ab")
+    time.sleep(2 * HEADER_SECONDS)
+    client.send(b"cd")
+    time.sleep(2 * HEADER_SECONDS)
+    client.send(GET)
+    assert client.read(until=b"}").startswith(OK)
     began = time.monotonic()
     assert client.read() == b""
     assert 0.9 < time.monotonic() - began < 2
