@@ -4,7 +4,7 @@ from typing import Any
 
 from service.engine.analyses import precision
 from service.engine.biases import alibi, alibi_slopes
-from service.engine.encodings import rope, sinusoidal
+from service.engine.encodings import cyclic, rope, sinusoidal, timestep
 from service.engine.operations import alibi as apply_alibi
 from service.engine.operations import rope as apply_rope
 from service.engine.operations import sinusoidal as apply_sinusoidal
@@ -13,6 +13,8 @@ from service.engine.scheme import Scheme
 SCHEMES: tuple[Scheme[Any, Any], ...] = (
     sinusoidal.SCHEME,
     rope.SCHEME,
+    timestep.SCHEME,
+    cyclic.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
     precision.SCHEME,

@@ -86,6 +86,11 @@ def _listed(read: Callable[[object], object], what: str) -> Callable[[object], o
     return entries
 
 
+def listed_reals(what: str) -> Callable[[object], object]:
+    """A reader of comma-separated real numbers, which a refusal calls `what`."""
+    return _listed(_real, what)
+
+
 Integer = Annotated[int, BeforeValidator(_integer)]
 Real = Annotated[float, BeforeValidator(_real)]
 
@@ -123,6 +128,15 @@ Positions = Annotated[
         min_length=1,
         max_length=LONGEST_LIST,
         description="The positions themselves, comma-separated: integers or real numbers, negative too.",
+    ),
+]
+Origin = Annotated[
+    float,
+    BeforeValidator(_position),
+    Field(
+        ge=-LARGEST_EXACT_INTEGER,
+        le=LARGEST_EXACT_INTEGER,
+        description="The position that counts as 0: it is subtracted first, in float64.",
     ),
 ]
 Heads = Annotated[

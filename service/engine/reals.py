@@ -194,6 +194,12 @@ def pi() -> Decimal:
         return Decimal(16 * arctangent(5) - 4 * arctangent(239)).scaleb(-110)
 
 
+def turn() -> Decimal:
+    """2 pi."""
+    with localcontext(MANY_DIGITS):
+        return 2 * pi()
+
+
 def sine_cosine(angle: Decimal) -> tuple[Decimal, Decimal]:
     """sin and cos of an angle of at most a few radians, by Taylor's series to the 80th digit.
 

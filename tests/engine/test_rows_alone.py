@@ -27,6 +27,13 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "rope pairs": ("encodings/rope", {"length": 90, "dim": 12, "pairing": "interleaved", "dtype": "float64"}, {}),
     "rope float32": ("encodings/rope", {"length": 90, "offset": -7, "dim": 12, "arithmetic": "float32"}, {}),
     "rope ggml": ("encodings/rope", {"length": 90, "dim": 12, "arithmetic": "ggml", "columns": "half"}, {}),
+    "timestep": ("encodings/timestep", {"length": 300, "offset": -9, "dim": 13, "scale": 0.3}, {}),
+    "timestep float32": (
+        "encodings/timestep",
+        {"dim": 12, "arithmetic": "float32", "dtype": "float16"},
+        {"positions": RANDOM.uniform(0, 1000, (9, 10))},
+    ),
+    "cyclic": ("encodings/cyclic", {"length": 300, "offset": -9, "period": (7.0, 365.25), "origin": 0.5}, {}),
     "alibi": ("biases/alibi", {"heads": 6, "queries": 15, "keys": 11}, {}),
     "alibi key-only": ("biases/alibi", {"heads": 90, "length": 11, "form": "key-only", "dtype": "float16"}, {}),
     "slopes": ("biases/alibi-slopes", {"heads": 71}, {}),

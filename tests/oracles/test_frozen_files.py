@@ -10,6 +10,7 @@ RELEASES = {"torch": "2.13.0", "transformers": "5.24.0", "diffusers": "0.42.1", 
 FILES = {
     "rope": ("torch", "transformers"),
     "sinusoidal": ("torch", "transformers", "diffusers"),
+    "timestep": ("torch", "diffusers"),
     "alibi": ("torch", "transformers", "x-transformers"),
 }
 
