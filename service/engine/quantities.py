@@ -59,7 +59,7 @@ def _position(value: object) -> object:
     return number
 
 
-def _listed(read: Callable[[object], object], what: str) -> Callable[[object], object]:
+def _listed(read: Callable[[object], object], what: str, example: str = "0,5,7") -> Callable[[object], object]:
     def entries(value: object) -> object:
         if not isinstance(value, str):
             return value
@@ -71,9 +71,8 @@ def _listed(read: Callable[[object], object], what: str) -> Callable[[object], o
                 {"limit": LONGEST_LIST},
             )
         if "" in parts:
-            raise PydanticCustomError(
-                "list", "a comma-separated list of {what} is needed, such as 0,5,7", {"what": what}
-            )
+            place = {"what": what, "example": example}
+            raise PydanticCustomError("list", "a comma-separated list of {what} is needed, such as {example}", place)
         return tuple(entry(index, part) for index, part in enumerate(parts))
 
     def entry(index: int, part: str) -> object:
@@ -89,6 +88,11 @@ def _listed(read: Callable[[object], object], what: str) -> Callable[[object], o
 def listed_reals(what: str) -> Callable[[object], object]:
     """A reader of comma-separated real numbers, which a refusal calls `what`."""
     return _listed(_real, what)
+
+
+def listed_texts(what: str, example: str) -> Callable[[object], object]:
+    """A reader of comma-separated words."""
+    return _listed(lambda text: text, what, example)
 
 
 Integer = Annotated[int, BeforeValidator(_integer)]

@@ -38,15 +38,10 @@ class Cyclic(Positioned):
 
 def _tensors(params: Cyclic, inputs: Inputs) -> Tensors:
     places = where(params, inputs)
-    if np.abs(np.asarray(_ends(places.values)) - params.origin).max() > LARGEST_EXACT_INTEGER:
+    if max(abs(end - params.origin) for end in places.ends) > LARGEST_EXACT_INTEGER:
         detail = f"origin is {params.origin:g}, more than 2^53 from a position; 2^53 is the most"
         raise Refusal("origin", "out_of_range", detail, limit=LARGEST_EXACT_INTEGER)
     return {"encoding": Tensor((*places.axes, "channel"), (*places.shape, 2 * len(params.period)), params.dtype)}
-
-
-def _ends(at: Values) -> tuple[float, float]:
-    """The least and the largest position."""
-    return (at[0], at[-1]) if isinstance(at, range) else (at.min(), at.max())
 
 
 def _from_origin(params: Cyclic, at: Values) -> Values:
