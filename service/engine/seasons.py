@@ -34,6 +34,7 @@ GRANULARITIES = (
 )
 _BY_SPELLING = {spelling: each for each in GRANULARITIES for spelling in each.spellings}
 _FREQUENCY = re.compile(r"(\d{0,9})([A-Za-z]+)(-[A-Z]{3})?", re.ASCII)
+PATTERN = f"^[0-9]{{0,9}}({'|'.join(_BY_SPELLING)})(-[A-Z]{{3}})?$"
 
 
 def granularity(frequency: str) -> tuple[int, Granularity]:

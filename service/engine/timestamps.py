@@ -80,7 +80,11 @@ def _checked(text: str) -> str:
     return text
 
 
-Timestamp = Annotated[str, AfterValidator(_checked)]
+Timestamp = Annotated[
+    str,
+    AfterValidator(_checked),
+    Field(json_schema_extra={"pattern": f"^{_TIMESTAMP.pattern}$".replace("?:", "").replace(r"\d", "[0-9]")}),
+]
 Unit = Annotated[
     Literal["us", "ms", "s", "min", "h", "d"],
     Field(description="Unit of the positions: microseconds, milliseconds, seconds, minutes, hours, days."),

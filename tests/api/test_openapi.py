@@ -239,7 +239,7 @@ def excluded(schema: dict[str, Any]) -> Iterator[str]:
         "pattern": lambda _pattern: ",".join(["0"] * 513),
     }
     yield from (str(value(schema[word])) for word, value in outside.items() if word in schema)
-    if "enum" in schema:
+    if "enum" in schema or "pattern" in schema:
         yield "nonsense"
 
 

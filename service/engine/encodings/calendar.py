@@ -13,7 +13,7 @@ from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, s
 from service.engine.quantities import LONGEST_LIST, DType, listed_texts
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.seasons import granularity, seasonality
+from service.engine.seasons import PATTERN, granularity, seasonality
 from service.engine.timestamps import (
     DAY,
     FIRST,
@@ -89,7 +89,10 @@ class Calendar(Positioned):
     ] = EPOCH
     frequency: Annotated[
         str | None,
-        Field(description="A frequency string of pandas (s, 15min, h, D, B, W, ME, QE): what GluonTS has for it."),
+        Field(
+            description="A frequency string of pandas (s, 15min, h, D, B, W, ME, QE): what GluonTS has for it.",
+            json_schema_extra={"pattern": PATTERN},
+        ),
     ] = None
     features: Annotated[
         tuple[FeatureName, ...] | None,
@@ -228,9 +231,13 @@ SCHEME: Scheme[Calendar, None] = Scheme(
             {"timestamps": "2024-02-29T12:00:00Z,2024-12-31T23:59:00-05:00", "features": "hour-of-day,week-of-year"},
         ),
         Example(
-            "Informer's marks of seconds since 1970, in the body",
-            {"features": INFORMER_MARKS, "values": "counted"},
-            {"positions": [1709208000, 1735689540]},
+            "Informer's marks of seconds since 1970",
+            {"positions": "1709208000,1735689540", "features": INFORMER_MARKS, "values": "counted"},
+        ),
+        Example(
+            "Hours of a batch since the start of 2024, in the body",
+            {"unit": "h", "origin": "2024-01-01T00:00:00Z", "frequency": "h"},
+            {"positions": [[0, 1], [8783, 8783.5]]},
         ),
     ),
     used_by=(
