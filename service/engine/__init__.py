@@ -4,7 +4,7 @@ from typing import Any
 
 from service.engine.analyses import precision
 from service.engine.biases import alibi, alibi_slopes
-from service.engine.encodings import calendar, cyclic, rope, sinusoidal, timestep
+from service.engine.encodings import calendar, cyclic, fourier, rope, sinusoidal, timestep
 from service.engine.operations import alibi as apply_alibi
 from service.engine.operations import rope as apply_rope
 from service.engine.operations import sinusoidal as apply_sinusoidal
@@ -14,6 +14,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     sinusoidal.SCHEME,
     rope.SCHEME,
     timestep.SCHEME,
+    fourier.SCHEME,
     cyclic.SCHEME,
     calendar.SCHEME,
     alibi.SCHEME,

@@ -166,6 +166,10 @@ Layout = Annotated[
         "`cos-sin` the reverse."
     ),
 ]
+AngleFactor = Annotated[
+    Literal["one", "pi", "two-pi"],
+    Field(description="What multiplies every frequency: 1, pi or 2 pi."),
+]
 OddWidth = Annotated[
     Literal["extra-sine", "zero-column", "refuse"],
     Field(

@@ -194,10 +194,10 @@ def pi() -> Decimal:
         return Decimal(16 * arctangent(5) - 4 * arctangent(239)).scaleb(-110)
 
 
-def turn() -> Decimal:
-    """2 pi."""
+def angle_factor(name: str) -> Decimal:
+    """1, pi or 2 pi, for `one`, `pi` and `two-pi`."""
     with localcontext(MANY_DIGITS):
-        return 2 * pi()
+        return {"one": Decimal(1), "pi": pi(), "two-pi": 2 * pi()}[name]
 
 
 def sine_cosine(angle: Decimal) -> tuple[Decimal, Decimal]:

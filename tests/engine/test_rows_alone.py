@@ -34,6 +34,12 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"positions": RANDOM.uniform(0, 1000, (9, 10))},
     ),
     "cyclic": ("encodings/cyclic", {"length": 300, "offset": -9, "period": (7.0, 365.25), "origin": 0.5}, {}),
+    "fourier": ("encodings/fourier", {"length": 90, "offset": -7, "bands": 3, "include_input": "first"}, {}),
+    "fourier of points": (
+        "encodings/fourier",
+        {"bands": 5, "coordinates": "last-axis", "layout": "cos-sin", "dtype": "float64"},
+        {"positions": RANDOM.standard_normal((9, 10, 3))},
+    ),
     "calendar": ("encodings/calendar", {"length": 300, "offset": -150, "unit": "h", "frequency": "min"}, {}),
     "alibi": ("biases/alibi", {"heads": 6, "queries": 15, "keys": 11}, {}),
     "alibi key-only": ("biases/alibi", {"heads": 90, "length": 11, "form": "key-only", "dtype": "float16"}, {}),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.golden import make_alibi, make_rope, make_sinusoidal, make_timestep
+from tests.golden import make_alibi, make_fourier, make_rope, make_sinusoidal, make_timestep
 from tests.golden.frozen import Numbers, load
 
 SOURCES = ["frozen", pytest.param("live", marks=pytest.mark.oracle)]
@@ -30,3 +30,9 @@ def alibi(request: pytest.FixtureRequest) -> Numbers:
 def timestep(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_timestep.py` describes."""
     return load("timestep") if request.param == "frozen" else make_timestep.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def fourier(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_fourier.py` describes."""
+    return load("fourier") if request.param == "frozen" else make_fourier.build()

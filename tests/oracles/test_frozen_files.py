@@ -18,6 +18,7 @@ FILES = {
     "rope": ("torch", "transformers"),
     "sinusoidal": ("torch", "transformers", "diffusers"),
     "calendar": ("gluonts", "pandas"),
+    "fourier": ("torch", "transformers", "diffusers"),
     "timestep": ("torch", "diffusers"),
     "alibi": ("torch", "transformers", "x-transformers"),
 }

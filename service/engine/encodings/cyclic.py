@@ -9,7 +9,7 @@ from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES
 from service.engine.positions import POSITIONS_INPUT, Positioned, Values, part, sequence, where
 from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, DType, Layout, Origin, listed_reals
-from service.engine.reals import Reals, turn
+from service.engine.reals import Reals, angle_factor
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import channels
@@ -52,7 +52,7 @@ def _from_origin(params: Cyclic, at: Values) -> Values:
 
 
 def _prepare(params: Cyclic, _inputs: Inputs) -> Waves:
-    return Waves(Reals.of(params.period).reciprocal() * turn())
+    return Waves(Reals.of(params.period).reciprocal() * angle_factor("two-pi"))
 
 
 def _rows(params: Cyclic, inputs: Inputs, state: Waves, _tensor: str, start: int, stop: int) -> Array:
