@@ -4,7 +4,7 @@ from typing import Any
 
 from service.engine.analyses import precision
 from service.engine.biases import alibi, alibi_slopes
-from service.engine.encodings import calendar, cyclic, fourier, rope, sinusoidal, timestep
+from service.engine.encodings import calendar, cyclic, fourier, gaussian_fourier, rope, sinusoidal, time2vec, timestep
 from service.engine.operations import alibi as apply_alibi
 from service.engine.operations import rope as apply_rope
 from service.engine.operations import sinusoidal as apply_sinusoidal
@@ -15,8 +15,10 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     rope.SCHEME,
     timestep.SCHEME,
     fourier.SCHEME,
+    gaussian_fourier.SCHEME,
     cyclic.SCHEME,
     calendar.SCHEME,
+    time2vec.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
     precision.SCHEME,

@@ -170,6 +170,10 @@ AngleFactor = Annotated[
     Literal["one", "pi", "two-pi"],
     Field(description="What multiplies every frequency: 1, pi or 2 pi."),
 ]
+Seed = Annotated[
+    Integer,
+    Field(ge=0, le=LARGEST_EXACT_INTEGER, description="Seed of the random numbers: the same seed, the same bytes."),
+]
 OddWidth = Annotated[
     Literal["extra-sine", "zero-column", "refuse"],
     Field(

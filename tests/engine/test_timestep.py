@@ -71,7 +71,7 @@ def test_an_odd_width_ends_in_zeros() -> None:
 def test_the_float32_steps_are_announced() -> None:
     scheme = by_key("encodings", "timestep")
     assert scheme.notes(scheme.params(dim=4, length=1), {}) == []
-    assert "diffusers" in scheme.notes(scheme.params(dim=4, length=1, arithmetic="float32"), {})[0]
+    assert "float32" in scheme.notes(scheme.params(dim=4, length=1, arithmetic="float32"), {})[0]
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import BeforeValidator, Field
 
-from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES
-from service.engine.positions import POSITIONS_INPUT, Positioned, Values, part, sequence, where
-from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, DType, Layout, Origin, listed_reals
+from service.engine.points import from_origin, refuse_far_origin
+from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
+from service.engine.quantities import LONGEST_LIST, DType, Layout, Origin, listed_reals
 from service.engine.reals import Reals, angle_factor
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
@@ -38,17 +38,8 @@ class Cyclic(Positioned):
 
 def _tensors(params: Cyclic, inputs: Inputs) -> Tensors:
     places = where(params, inputs)
-    if max(abs(end - params.origin) for end in places.ends) > LARGEST_EXACT_INTEGER:
-        detail = f"origin is {params.origin:g}, more than 2^53 from a position; 2^53 is the most"
-        raise Refusal("origin", "out_of_range", detail, limit=LARGEST_EXACT_INTEGER)
+    refuse_far_origin(params.origin, places)
     return {"encoding": Tensor((*places.axes, "channel"), (*places.shape, 2 * len(params.period)), params.dtype)}
-
-
-def _from_origin(params: Cyclic, at: Values) -> Values:
-    """position - origin, in float64 (exact for integers, and for times near the origin)."""
-    if isinstance(at, range) and params.origin.is_integer():
-        return range(at.start - int(params.origin), at.stop - int(params.origin))
-    return np.asarray(at, np.float64) - params.origin
 
 
 def _prepare(params: Cyclic, _inputs: Inputs) -> Waves:
@@ -58,7 +49,9 @@ def _prepare(params: Cyclic, _inputs: Inputs) -> Waves:
 def _rows(params: Cyclic, inputs: Inputs, state: Waves, _tensor: str, start: int, stop: int) -> Array:
     out = np.empty((stop - start, 2 * len(params.period)), DTYPES[params.dtype])
     order = channels(out.shape[1], params.layout, "refuse")
-    state.write(_from_origin(params, part(params, inputs, start, stop)), out[:, order.sines], out[:, order.cosines])
+    state.write(
+        from_origin(params.origin, part(params, inputs, start, stop)), out[:, order.sines], out[:, order.cosines]
+    )
     return out
 
 

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, WAVE_BYTES, refuse_overflow
-from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, sequence, where
+from service.engine.points import Coordinates, axes_of_a_point, points
+from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import AngleFactor, Base, DType, Integer, Layout, Real
 from service.engine.reals import Reals, angle_factor, geometric
 from service.engine.rounding import DTYPES, nearest
@@ -37,13 +38,7 @@ class Fourier(Positioned):
         Literal["none", "first"],
         Field(description="`first`: the coordinates themselves come before their sines and cosines."),
     ] = "none"
-    coordinates: Annotated[
-        Literal["each", "last-axis"],
-        Field(
-            description="`each`: every position is a point on a line; `last-axis`: the last axis of the positions in "
-            "the body holds the coordinates of a point, whose features form one row."
-        ),
-    ] = "each"
+    coordinates: Coordinates = "each"
     layout: Layout = "interleaved"
     dtype: DType = "float32"
 
@@ -58,9 +53,9 @@ def _tensors(params: Fourier, inputs: Inputs) -> Tensors:
     places = where(params, inputs)
     if params.include_input == "first":
         refuse_overflow(places.farthest, params.dtype, "the largest coordinate")
-    points = _points(params, places)
-    width = _axes_of_a_point(params, inputs) * (2 * params.bands + (params.include_input == "first"))
-    return {"features": Tensor((*points.axes, "channel"), (*points.shape, width), params.dtype)}
+    point = points(params.coordinates, places)
+    width = axes_of_a_point(params.coordinates, inputs) * (2 * params.bands + (params.include_input == "first"))
+    return {"features": Tensor((*point.axes, "channel"), (*point.shape, width), params.dtype)}
 
 
 def _refuse_strangers(params: Fourier) -> None:
@@ -82,19 +77,6 @@ def _fastest(params: Fourier) -> float:
     return factor * max(1.0, params.resolution or params.base or 0.0)
 
 
-def _points(params: Fourier, places: Where) -> Where:
-    if params.coordinates == "each":
-        return places
-    if len(places.shape) < 2:
-        detail = "coordinates=last-axis needs positions in the body with at least two axes, such as [[0.1, 0.2]]"
-        raise Refusal("coordinates", "shape", detail)
-    return Where(places.shape[:-1], places.values)
-
-
-def _axes_of_a_point(params: Fourier, inputs: Inputs) -> int:
-    return 1 if params.coordinates == "each" else inputs["positions"].shape[-1]
-
-
 def _frequencies(params: Fourier) -> Reals:
     if params.spacing == "octave":
         return Reals.of(2**k for k in range(params.bands))
@@ -110,7 +92,7 @@ def _prepare(params: Fourier, _inputs: Inputs) -> Waves:
 
 
 def _rows(params: Fourier, inputs: Inputs, state: Waves, _tensor: str, start: int, stop: int) -> Array:
-    axes = _axes_of_a_point(params, inputs)
+    axes = axes_of_a_point(params.coordinates, inputs)
     at, dtype = part(params, inputs, start * axes, stop * axes), DTYPES[params.dtype]
     shape = (stop - start, axes, params.bands)
     waves = np.empty((2, (stop - start) * axes, params.bands), dtype)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from service.engine.arithmetics import FLOAT32_NOTE, refuse_base_of_no_model
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, WAVE_BYTES
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
@@ -54,17 +55,11 @@ def _tensors(params: Timestep, inputs: Inputs) -> Tensors:
     if fast > 2.0**FASTEST_BITS:
         _refuse_scale(params, f"makes frequencies of about {fast:.3g} radians per unit of time; 2^63 is the most")
     places = where(params, inputs)
-    if params.arithmetic == "float32":
-        _refuse_beyond_float32(params, fast * places.farthest)
-    return {"embedding": Tensor((*places.axes, "channel"), (*places.shape, params.dim), params.dtype)}
-
-
-def _refuse_beyond_float32(params: Timestep, farthest: float) -> None:
-    if params.base < 1:
-        detail = f"base is {params.base:g}; arithmetic=float32 follows model code, whose max_period is 1 or more"
-        raise Refusal("base", "out_of_range", detail, limit=1)
-    if farthest > LARGEST_EXACT_INTEGER:
+    refuse_base_of_no_model(params.base, params.arithmetic)
+    farthest = fast * places.farthest
+    if params.arithmetic == "float32" and farthest > LARGEST_EXACT_INTEGER:
         _refuse_scale(params, f"makes angles of about {farthest:.3g}; arithmetic=float32 takes 2^53 at most")
+    return {"embedding": Tensor((*places.axes, "channel"), (*places.shape, params.dim), params.dtype)}
 
 
 def _refuse_scale(params: Timestep, why: str) -> None:
@@ -90,12 +85,6 @@ def _rows(params: Timestep, inputs: Inputs, state: Waves | Singles, _tensor: str
     return out
 
 
-def _notes(params: Timestep, _inputs: Inputs) -> list[str]:
-    if params.arithmetic == "exact":
-        return []
-    return ["arithmetic=float32 rounds exponents, frequencies and angles to float32 step by step, as diffusers does"]
-
-
 DESCRIPTION = """\
 For time t (any real number; give times as `positions`) and h = floor(dim/2) the angles are `scale * t * w_k`,
 `w_k = base^(-k / (h - frequency_shift))`, k = 0 ... h - 1; `base` is max_period in diffusers.
@@ -114,7 +103,7 @@ SCHEME: Scheme[Timestep, Waves | Singles] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
-    notes=_notes,
+    notes=lambda params, _inputs: [FLOAT32_NOTE] if params.arithmetic == "float32" else [],
     sequence=sequence,
     state_bytes=lambda params, _inputs: WAVE_BYTES * params.dim // 2,
     inputs=(POSITIONS_INPUT,),
