@@ -310,7 +310,8 @@ def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, 
             if answer.status_code == 200:
                 assert not list(faults(DOCUMENT, schema, answer.json())), (parameter, choice)
             else:
-                assert parameter in ("tensor", "frequency_form", "spacing", "coordinates")  # these go with another choice
+                # these go with another choice
+                assert parameter in ("tensor", "frequency_form", "spacing", "coordinates")
 
 
 def test_the_other_examples_work(direct: Client) -> None:

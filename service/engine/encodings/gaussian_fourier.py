@@ -99,12 +99,12 @@ def _sequence(params: GaussianFourier, inputs: Inputs) -> Sequence | None:
 
 
 DESCRIPTION = """\
-A point x has the features `sin(f s w_k . x)` and `cos(f s w_k . x)`, k = 1 ... dim/2: f the `angle_factor` (2 pi), s the
-`scale`, w_k random numbers of the standard normal distribution, or trained ones from the body.
+A point x has the features `sin(f s w_k . x)` and `cos(f s w_k . x)`, k = 0 ... dim/2 - 1: f the `angle_factor`
+(2 pi), s the `scale`, w_k random numbers of the standard normal distribution, or trained ones from the body.
 
-Weight k of coordinate j is number (j, k) of `seed`, drawn by address: Philox4x32-10 with the seed as key and the counter
-(k, j, 0, 0); 52 bits of its first two words make a uniform number, the inverse of the normal distribution (Wichura's
-AS 241 in float64) the weight. The features are exact for these float64.
+Weight k of coordinate j is number (j, k) of `seed`, drawn by address: Philox4x32-10 with the seed as key and the
+counter (k, j, 0, 0); 52 bits of its first two words make a uniform number, the inverse of the normal distribution
+(Wichura's AS 241 in float64) the weight. The features are exact for these float64.
 
 **Channel order**: `layout=sin-cos` all sines, then all cosines; `cos-sin` the reverse; `interleaved` sin, cos in turns.
 **Axes**: (position, channel); `output=weights`: (coordinate, feature)."""
@@ -136,7 +136,7 @@ SCHEME: Scheme[GaussianFourier, Waves | Sums] = Scheme(
     ),
     used_by=(
         Usage(
-            "diffusers GaussianFourierProjection (of ln x; scale 16 in score-based models)",
+            "diffusers GaussianFourierProjection (of ln x; score-based models)",
             {"seed": "0", "scale": "16"},
         ),
         Usage("the same with flip_sin_to_cos", {"seed": "0", "scale": "16", "layout": "cos-sin"}),
