@@ -99,7 +99,7 @@ def _sequence(params: Time2Vec, inputs: Inputs) -> Sequence | None:
 
 
 DESCRIPTION = """\
-Of a time t, taken from `origin`, one channel is `w t + phi` and the others are `sin(w_i t + phi_i)` (or cos). Weights and
+Of a time t, from `origin`, one channel is `w t + phi` and the others are `sin(w_i t + phi_i)` (or cos). Weights and
 phases come from the body, one a channel in the order of the answer, or are drawn: weight i is number (0, i) of
 `seed`, phase i number (1, i), by Philox4x32-10 with the seed as key and the counter (i, row, 0, 0). The answer is
 exact for these float64.
