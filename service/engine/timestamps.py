@@ -20,7 +20,14 @@ Moments = NDArray[np.int64]
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
-UNITS = {"us": 1, "ms": 1000, "s": SECOND, "min": MINUTE, "h": HOUR, "d": DAY}
+UNITS = {
+    "microseconds": 1,
+    "milliseconds": 1000,
+    "seconds": SECOND,
+    "minutes": MINUTE,
+    "hours": HOUR,
+    "days": DAY,
+}
 FIRST = (date.min.toordinal() - date(1970, 1, 1).toordinal()) * DAY
 LAST = (date.max.toordinal() + 1 - date(1970, 1, 1).toordinal()) * DAY - 1
 
@@ -86,8 +93,8 @@ Timestamp = Annotated[
     Field(json_schema_extra={"pattern": f"^{_TIMESTAMP.pattern}$".replace("?:", "").replace(r"\d", "[0-9]")}),
 ]
 Unit = Annotated[
-    Literal["us", "ms", "s", "min", "h", "d"],
-    Field(description="Unit of the positions: microseconds, milliseconds, seconds, minutes, hours, days."),
+    Literal["microseconds", "milliseconds", "seconds", "minutes", "hours", "days"],
+    Field(description="Unit of the positions."),
 ]
 
 
@@ -96,7 +103,7 @@ def moments(at: Values, unit: str, origin: int) -> Moments:
 
     The whole part of a position counts exactly; its fraction, times the unit, is rounded.
 
-    >>> (moments(np.array([0.7]), "d", 0) // MINUTE).tolist()  # 0.7 is a little less as a float64
+    >>> (moments(np.array([0.7]), "days", 0) // MINUTE).tolist()  # 0.7 is a little less as a float64
     [1008]
     """
     times = np.asarray(at, np.float64)

@@ -40,7 +40,7 @@ def index(at: datetime) -> list[int]:
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_normalised_features_are_rounded_once(dtype: str) -> None:
-    got = only(CALENDAR, length=200, unit="h", origin="2023-12-29T07:11:13Z", features=NAMES, dtype=dtype)
+    got = only(CALENDAR, length=200, unit="hours", origin="2023-12-29T07:11:13Z", features=NAMES, dtype=dtype)
     for row, hours in zip(got.astype(np.float64), range(200), strict=True):
         at = datetime(2023, 12, 29, 7, 11, 13) + timedelta(hours=hours)
         exact = [Fraction(x, count - 1) - Fraction(1, 2) for x, count in zip(index(at), COUNTS, strict=True)]
@@ -59,7 +59,7 @@ def test_features_are_read_from_the_clock_that_is_stated() -> None:
     stamps = ("2024-02-29T23:30:00Z", "2024-03-01T00:30:00+01:00", "2024-02-29T18:30:00-05:00")  # one moment
     got = only(CALENDAR, timestamps=stamps, features=("hour-of-day", "day-of-month"), values="counted")
     assert got.tolist() == [[23, 29], [0, 1], [18, 29]]
-    berlin = only(CALENDAR, positions=(0.5,), unit="h", origin=stamps[1], features=("hour-of-day",), values="index")
+    berlin = only(CALENDAR, positions=(0.5,), unit="hours", origin=stamps[1], features=("hour-of-day",), values="index")
     assert berlin.tolist() == [[1]]
 
 
@@ -109,7 +109,7 @@ def test_a_frequency_implies_features_and_facts_say_so() -> None:
         ({"length": 2, "offset": 2**50, "frequency": "D"}, "offset", "out_of_range"),
         ({"positions": "-62135596801", "frequency": "D"}, "positions", "out_of_range"),
         ({"positions": "253402300800", "frequency": "D"}, "positions", "out_of_range"),
-        ({"timestamps": "2024-02-29T12:00Z", "frequency": "D", "unit": "h"}, "unit", "conflict"),
+        ({"timestamps": "2024-02-29T12:00Z", "frequency": "D", "unit": "hours"}, "unit", "conflict"),
         ({"timestamps": "2024-02-29T12:00Z", "frequency": "D", "length": 1}, "length", "conflict"),
         ({"timestamps": "2024-02-29T12:00Z", "frequency": "D", "positions": "5"}, "positions", "conflict"),
     ],

@@ -9,6 +9,14 @@ from pydantic_core import PydanticCustomError
 from service.engine.timestamps import DAY, FIRST, LAST, first_day, iso_week, moment, moments, month, weekday
 
 EPOCH = datetime(1970, 1, 1)
+UNIT_SECONDS = {
+    "microseconds": 1e-6,
+    "milliseconds": 1e-3,
+    "seconds": 1,
+    "minutes": 60,
+    "hours": 3600,
+    "days": 86400,
+}
 
 
 @pytest.mark.parametrize(
@@ -80,9 +88,9 @@ def test_every_day_of_many_years() -> None:
 
 
 def test_positions_count_to_the_nearest_microsecond() -> None:
-    for unit, seconds in {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400}.items():
+    for unit, seconds in UNIT_SECONDS.items():
         for position in (0.0, 1.0, -2.5, 0.7, 1 / 3, 12345.678):
             expected = round(position * seconds * 1e6)
             assert abs(int(moments(np.array([position]), unit, 5)[0]) - 5 - expected) <= 1
-    assert moments(range(-2, 3), "h", 1).tolist() == [hours * 3_600_000_000 + 1 for hours in range(-2, 3)]
-    assert moments(np.array([0.7, 1 - 2.0**-53]), "d", 0).tolist() == [60_480_000_000, DAY]
+    assert moments(range(-2, 3), "hours", 1).tolist() == [hours * 3_600_000_000 + 1 for hours in range(-2, 3)]
+    assert moments(np.array([0.7, 1 - 2.0**-53]), "days", 0).tolist() == [60_480_000_000, DAY]

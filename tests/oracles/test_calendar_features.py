@@ -17,7 +17,7 @@ def gluonts() -> Numbers:
 
 
 def features(client: Client, gluonts: Numbers, **parameters: str) -> Array:
-    named = {"unit": "us", "dtype": "float64", **parameters}
+    named = {"unit": "microseconds", "dtype": "float64", **parameters}
     return posted(client, CALENDAR, {"positions": gluonts["moments"]}, **named)["features"]
 
 

@@ -82,7 +82,7 @@ class Calendar(Positioned):
             "Features are those of the clock that each states.",
         ),
     ] = None
-    unit: Unit = "s"
+    unit: Unit = "seconds"
     origin: Annotated[
         Timestamp,
         Field(description="The timestamp of position 0; its Z or offset says which clock the features are read from."),
@@ -157,7 +157,7 @@ def _refuse_other_years(params: Calendar, inputs: Inputs, places: Where) -> None
             raise Refusal(
                 _named(params, inputs),
                 "out_of_range",
-                f"position {end:.16g} in units of {params.unit} from {params.origin} leaves the years 1 to 9999",
+                f"position {end:.16g} in {params.unit} from {params.origin} leaves the years 1 to 9999",
             )
 
 
@@ -224,7 +224,7 @@ SCHEME: Scheme[Calendar, None] = Scheme(
     examples=(
         Example(
             "A day of hours around a leap day",
-            {"length": "24", "unit": "h", "origin": "2024-02-29T00:00:00Z", "frequency": "h"},
+            {"length": "24", "unit": "hours", "origin": "2024-02-29T00:00:00Z", "frequency": "h"},
         ),
         Example(
             "Timestamps of two clocks",
@@ -236,7 +236,7 @@ SCHEME: Scheme[Calendar, None] = Scheme(
         ),
         Example(
             "Hours of a batch since the start of 2024, in the body",
-            {"unit": "h", "origin": "2024-01-01T00:00:00Z", "frequency": "h"},
+            {"unit": "hours", "origin": "2024-01-01T00:00:00Z", "frequency": "h"},
             {"positions": [[0, 1], [8783, 8783.5]]},
         ),
     ),
