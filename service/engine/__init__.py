@@ -4,7 +4,17 @@ from typing import Any
 
 from service.engine.analyses import precision
 from service.engine.biases import alibi, alibi_slopes
-from service.engine.encodings import calendar, cyclic, fourier, gaussian_fourier, rope, sinusoidal, time2vec, timestep
+from service.engine.encodings import (
+    calendar,
+    cyclic,
+    fourier,
+    gaussian_fourier,
+    mtan,
+    rope,
+    sinusoidal,
+    time2vec,
+    timestep,
+)
 from service.engine.operations import alibi as apply_alibi
 from service.engine.operations import rope as apply_rope
 from service.engine.operations import sinusoidal as apply_sinusoidal
@@ -19,6 +29,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     cyclic.SCHEME,
     calendar.SCHEME,
     time2vec.SCHEME,
+    mtan.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
     precision.SCHEME,

@@ -18,6 +18,7 @@ from service.engine.positions import Values
 
 Moments = NDArray[np.int64]
 
+LONGEST = 48  # characters of a text that could have been meant as a timestamp
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
 UNITS = {
@@ -66,7 +67,8 @@ def moment(text: str) -> int:
 
 
 def _why_not(text: str) -> str:
-    """What keeps a text from being a timestamp."""
+    """What keeps a text from being a timestamp; only short ones are looked at closely."""
+    text = text[:LONGEST]
     if _PLUS_READ_AS_SPACE.fullmatch(text):
         return "a + in an address means a space: write the offset as %2B05:30"
     if re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?)?", text, re.ASCII):

@@ -47,6 +47,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"positions": RANDOM.standard_normal((9, 10, 3))},
     ),
     "time2vec": ("encodings/time2vec", {"length": 90, "offset": -7, "dim": 5, "seed": 3, "origin": 0.5}, {}),
+    "mtan": ("encodings/mtan", {"length": 90, "offset": -7, "dim": 6, "origin": 3.0, "dtype": "float16"}, {}),
     "calendar": ("encodings/calendar", {"length": 300, "offset": -150, "unit": "hours", "frequency": "min"}, {}),
     "alibi": ("biases/alibi", {"heads": 6, "queries": 15, "keys": 11}, {}),
     "alibi key-only": ("biases/alibi", {"heads": 90, "length": 11, "form": "key-only", "dtype": "float16"}, {}),

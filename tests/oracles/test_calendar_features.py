@@ -41,3 +41,12 @@ def test_timestamps_are_the_same_moments(direct: Client, gluonts: Numbers) -> No
     written = ",".join(f"{at.isoformat()}Z" for at in MOMENTS)
     got = asked(direct, CALENDAR, timestamps=written, frequency="s", dtype="float64")["features"]
     np.testing.assert_allclose(got, gluonts["s.features"], rtol=0, atol=1e-15)
+
+
+def test_a_plus_in_an_address_is_a_space(direct: Client) -> None:
+    address = f"{CALENDAR}?features=hour-of-day&values=index&timestamps=2024-02-29T12:00:00"
+    assert direct.get(f"{address}%2B05:30").json()["tensors"]["features"]["data"] == [[12]]
+    refusal = direct.get(f"{address}+05:30")
+    assert refusal.status_code == 422
+    assert "%2B05:30" in refusal.json()["errors"][0]["detail"]
+    assert refusal.json()["errors"][0]["parameter"] == "timestamps"

@@ -1,10 +1,10 @@
-"""Fourier features against Perceiver (transformers) and GLIGEN (diffusers), whose steps are in float32."""
+"""Fourier features against Perceiver (transformers) and GLIGEN, Gaussian projections (diffusers): steps in float32."""
 
 import numpy as np
 
 from tests.clients import Client
 from tests.golden.frozen import Numbers
-from tests.golden.make_fourier import BOXES, POINTS
+from tests.golden.make_fourier import BOXES, POINTS, TIMES
 from tests.oracles.answers import Array, posted
 
 FOURIER = "/v1/encodings/fourier"
@@ -36,3 +36,10 @@ def test_gligen(direct: Client, fourier: Numbers) -> None:
     named = {"spacing": "geometric", "angle_factor": "one", "coordinates": "last-axis"}
     ours = posted(direct, FOURIER, {"positions": np.array(BOXES, np.float32)}, bands=8, base=100, **named)
     close_to(ours["features"], fourier["gligen"], 100)
+
+
+def test_gaussian_projection_with_the_librarys_weights(direct: Client, fourier: Numbers) -> None:
+    weights = fourier["gaussian.weight"]
+    body = {"positions": np.array(TIMES, np.float32), "weights": weights}
+    ours = posted(direct, "/v1/encodings/gaussian-fourier", body, dim=24, layout="cos-sin")
+    close_to(ours["features"], fourier["gaussian"], float(2 * np.pi * 3 * np.abs(weights).max()))
