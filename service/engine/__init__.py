@@ -4,8 +4,10 @@ from typing import Any
 
 from service.engine.analyses import precision
 from service.engine.biases import alibi, alibi_slopes
-from service.engine.encodings import rope, sinusoidal
+from service.engine.encodings import rope, sinusoidal, temperature
+from service.engine.masks import block, causal, chunked, combined, packed, padding, prefix, segments, sliding
 from service.engine.operations import alibi as apply_alibi
+from service.engine.operations import mask as apply_mask
 from service.engine.operations import rope as apply_rope
 from service.engine.operations import sinusoidal as apply_sinusoidal
 from service.engine.scheme import Scheme
@@ -13,12 +15,23 @@ from service.engine.scheme import Scheme
 SCHEMES: tuple[Scheme[Any, Any], ...] = (
     sinusoidal.SCHEME,
     rope.SCHEME,
+    temperature.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
+    causal.SCHEME,
+    sliding.SCHEME,
+    chunked.SCHEME,
+    prefix.SCHEME,
+    block.SCHEME,
+    packed.SCHEME,
+    segments.SCHEME,
+    padding.SCHEME,
+    combined.SCHEME,
     precision.SCHEME,
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_alibi.SCHEME,
+    apply_mask.SCHEME,
 )
 
 

@@ -1,5 +1,6 @@
 """Enough of JSON Schema to hold an answer against the OpenAPI document, and to say where it differs."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ BOUNDS: dict[str, Any] = {
     "exclusiveMaximum": lambda value, bound: value < bound,
     "minItems": lambda value, bound: len(value) >= bound,
     "maxItems": lambda value, bound: len(value) <= bound,
+    "pattern": lambda value, pattern: re.search(pattern, value) is not None,
 }
 ANNOTATIONS = {"description", "format", "default", "examples"}
 UNDERSTOOD = ANNOTATIONS | {

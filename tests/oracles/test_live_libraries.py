@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.clients import Client
-from tests.golden import make_alibi, make_rope, make_sinusoidal
+from tests.golden import make_alibi, make_masks, make_rope, make_sinusoidal
 from tests.golden.frozen import Numbers, library, load
 from tests.golden.make_rope import POSITIONS, Table
 from tests.oracles.answers import asked
@@ -24,7 +24,12 @@ BASES = (100.0, 1e3, 1e4, 1.5e5, 5e5, 1e6, 1.2e7)
 
 @pytest.mark.parametrize(
     ("name", "live"),
-    [("rope", make_rope.build), ("sinusoidal", make_sinusoidal.build), ("alibi", make_alibi.build)],
+    [
+        ("rope", make_rope.build),
+        ("sinusoidal", make_sinusoidal.build),
+        ("alibi", make_alibi.build),
+        ("masks", make_masks.build),
+    ],
 )
 def test_the_frozen_numbers_are_the_librarys(name: str, live: Callable[[], Numbers]) -> None:
     frozen = load(name)
