@@ -497,7 +497,9 @@ reasons a cell is masked for. The reply counts the keys of each query and lists 
 entry of the batch * queries + query)."""
 CONVENTIONS = f"""\
 **True means may attend**, and so does 1 in `attention_mask`, which is joined by AND and removes keys, not queries;
-{ANSWERED} Key j stands at position j, query row r at r + `offset`: by default keys - queries, the last query at the
+{ANSWERED}
+
+Key j stands at position j, query row r at r + `offset`: by default keys - queries, the last query at the
 last key, or 0 with `alignment=top-left`.
 
 **Axes**: (query, key), or (batch, query, key) where the arrays in the body have a batch axis."""

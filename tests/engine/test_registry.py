@@ -27,7 +27,7 @@ BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined")}
 # What a usage needs beside its own parameters, by scheme.
 NEEDED = {
     ("masks", "packed"): {"segment_lengths": "3,2"},
-    ("encodings", "temperature"): {"length": "20000"},
+    ("encodings", "temperature"): {"length": "3", "offset": "139262"},
 }
 
 

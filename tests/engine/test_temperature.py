@@ -13,8 +13,8 @@ from tests.engine.answers import DTYPE_NAMES, Array, assert_rounded_once, only, 
 from tests.oracles.oracle_temperature import DEFAULTS, factor
 
 TEMPERATURE = "encodings/temperature"
-SCHEDULES = ("llama4", "ministral3", "log-n", "ssmax")
-EDGES = [0, 1, 2, 2046, 2047, 2048, 8190, 8191, 8192, 16383, 16384, 131071, 2**24 + 1, 10**15, 2**53 - 1]
+SCHEDULES = ("llama4", "ministral3", "inkling2", "log-n", "ssmax")
+EDGES = [0, 1, 2, 2047, 2048, 8190, 8191, 8192, 16383, 16384, 127999, 128000, 131071, 2**24 + 1, 10**15, 2**53 - 1]
 
 
 def test_logarithms_are_good_to_more_than_float64() -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.logarithms import natural
-from service.engine.pairs import Floats, Pair, add, multiply
+from service.engine.pairs import Floats, Pair, add, multiply, negative
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Integer, Real
 from service.engine.reals import MANY_DIGITS, Reals, real
@@ -17,7 +17,7 @@ from service.engine.rounding import DTYPES, nearest_of_sum
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 
 Schedule = Annotated[
-    Literal["llama4", "ministral3", "log-n", "ssmax"],
+    Literal["llama4", "ministral3", "inkling2", "log-n", "ssmax"],
     Field(description="How the factor grows: see the formulas above."),
 ]
 FloorScale = Annotated[
@@ -26,7 +26,8 @@ FloorScale = Annotated[
         ge=1,
         le=LARGEST_EXACT_INTEGER,
         description="L: the positions of one step, or the trained length. Llama 4: floor_scale (8192); Ministral 3: "
-        "original_max_position_embeddings (16384); log-n: Qwen's seq_length (2048).",
+        "original_max_position_embeddings (16384); Inkling 2: log_scaling_n_floor (128000); "
+        "log-n: Qwen's seq_length (2048).",
     ),
 ]
 AttnScale = Annotated[
@@ -34,7 +35,8 @@ AttnScale = Annotated[
     Field(
         ge=0,
         le=1000,
-        description="s: Llama 4's attn_scale (0.1), Ministral 3's llama_4_scaling_beta (0.1), SSMax's scale (0.43).",
+        description="s: Llama 4's attn_scale (0.1), Ministral 3's llama_4_scaling_beta (0.1), Inkling 2's "
+        "log_scaling_alpha (0.1), SSMax's scale (0.43).",
     ),
 ]
 
@@ -58,9 +60,12 @@ class Knobs(NamedTuple):
 DEFAULTS: Mapping[str, Knobs] = {
     "llama4": Knobs(8192, 0.1),
     "ministral3": Knobs(16384, 0.1),
+    "inkling2": Knobs(128_000, 0.1),
     "log-n": Knobs(2048, None),
     "ssmax": Knobs(None, 0.43),
 }
+
+ONE_AND_MORE = ("llama4", "ministral3", "inkling2")  # 1 + s times a logarithm
 
 
 def _knobs(params: Temperature) -> dict[str, float]:
@@ -114,11 +119,13 @@ def _prepare(params: Temperature, _inputs: Inputs) -> Pair:
 
 def _rows(params: Temperature, inputs: Inputs, state: Pair, _tensor: str, start: int, stop: int) -> Array:
     positions = np.asarray(part(params, inputs, start, stop), np.int64)
-    knobs = _knobs(params)
-    growth = multiply(natural(_arguments(params.schedule, positions, int(knobs.get("floor_scale", 1)))), state)
-    if params.schedule in ("llama4", "ministral3"):
-        one = np.ones_like(growth.high)
-        growth = add(Pair(one, 0 * one), growth)
+    length = int(_knobs(params).get("floor_scale", 1))
+    logarithm = natural(_arguments(params.schedule, positions, length))
+    if params.schedule == "inkling2":
+        logarithm = add(logarithm, negative(natural(np.full(positions.shape, float(length)))))
+    growth = multiply(logarithm, state)
+    if params.schedule in ONE_AND_MORE:
+        growth = add(Pair(np.ones(positions.shape), np.zeros(positions.shape)), growth)
     return nearest_of_sum(*growth, DTYPES[params.dtype])[:, None]
 
 
@@ -128,7 +135,7 @@ def _arguments(schedule: str, positions: NDArray[np.int64], length: int) -> Floa
         counted = 1 + (positions + 1) // length
     elif schedule == "ministral3":
         counted = 1 + positions // length
-    elif schedule == "log-n":
+    elif schedule in ("inkling2", "log-n"):
         counted = np.maximum(positions + 1, length)
     else:
         counted = positions + 1
@@ -148,6 +155,7 @@ The factor on the query at position p (0, 1, ...), or on its scores:
 
 - `schedule=llama4`: `1 + s ln(1 + floor((p + 1) / L))`, on layers without position encoding
 - `schedule=ministral3`: `1 + s ln(1 + floor(p / L))`
+- `schedule=inkling2`: `1 + s ln(max((p + 1) / L, 1))`
 - `schedule=log-n`: `ln(p + 1) / ln(L)` for p + 1 > L, else 1
 - `schedule=ssmax`: `s ln(p + 1)`, n = p + 1 keys visible; 0 for the first query, whose one key gets all weight anyway
 
@@ -179,6 +187,7 @@ SCHEME: Scheme[Temperature, Pair] = Scheme(
         Usage("Llama 4 (attn_temperature_tuning)", {"schedule": "llama4"}),
         Usage("Ministral 3", {"schedule": "ministral3"}),
         Usage("Mistral 4", {"schedule": "ministral3", "floor_scale": "8192"}),
+        Usage("Inkling 2", {"schedule": "inkling2"}),
         Usage("Qwen (use_logn_attn)", {"schedule": "log-n"}),
         Usage("Scalable-Softmax, with s as trained", {"schedule": "ssmax"}),
     ),
