@@ -111,7 +111,8 @@ def _body(scheme: AnyScheme) -> Schema:
 
 def body_parameters(scheme: AnyScheme) -> list[str]:
     """The query parameters beside a body: positions in the body leave nothing for those in the address to say."""
-    left_out = () if scheme.needs_body else tuple(Positioned.model_fields)
+    at_positions = not scheme.needs_body and any(array.name == "positions" for array in scheme.inputs)
+    left_out = tuple(Positioned.model_fields) if at_positions else ()
     return [name for name in scheme.params.model_fields if name not in left_out]
 
 

@@ -12,10 +12,13 @@ from service.engine.encodings import (
     mtan,
     rope,
     sinusoidal,
+    temperature,
     time2vec,
     timestep,
 )
+from service.engine.masks import block, causal, chunked, combined, packed, padding, prefix, segments, sliding
 from service.engine.operations import alibi as apply_alibi
+from service.engine.operations import mask as apply_mask
 from service.engine.operations import rope as apply_rope
 from service.engine.operations import sinusoidal as apply_sinusoidal
 from service.engine.scheme import Scheme
@@ -30,12 +33,23 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     calendar.SCHEME,
     time2vec.SCHEME,
     mtan.SCHEME,
+    temperature.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
+    causal.SCHEME,
+    sliding.SCHEME,
+    chunked.SCHEME,
+    prefix.SCHEME,
+    block.SCHEME,
+    packed.SCHEME,
+    segments.SCHEME,
+    padding.SCHEME,
+    combined.SCHEME,
     precision.SCHEME,
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_alibi.SCHEME,
+    apply_mask.SCHEME,
 )
 
 

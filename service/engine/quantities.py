@@ -143,6 +143,15 @@ Origin = Annotated[
         description="The position that counts as 0: it is subtracted first, in float64.",
     ),
 ]
+SegmentLengths = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=LARGEST_EXACT_INTEGER)], ...],
+    BeforeValidator(_listed(_integer, "lengths")),
+    Field(
+        min_length=1,
+        max_length=LONGEST_LIST,
+        description="Lengths of the sequences that share a row, comma-separated; together they are the keys.",
+    ),
+]
 Heads = Annotated[
     Integer, Field(ge=1, le=65_536, description="Number of attention heads (any, not only powers of two).")
 ]

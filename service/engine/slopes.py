@@ -8,11 +8,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from pydantic import Field
 
-from service.engine.errors import Refusal
 from service.engine.frequencies import refuse_overflow
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, Real
 from service.engine.reals import Reals, geometric
 from service.engine.scheme import Array, Params
+from service.engine.scores import Extent, refuse_uncountable
 from service.engine.waves import products
 
 BiasForm = Annotated[
@@ -103,13 +103,7 @@ def refuse_unanswerable(
     params: Slopes, form: str, heads: int, queries: int, keys: int, offset: int, dtype: str
 ) -> None:
     """Refuse distances that float64 does not count, and biases that the number format cannot hold."""
-    if abs(offset) + queries + keys > LARGEST_EXACT_INTEGER:
-        raise Refusal(
-            "offset",
-            "out_of_range",
-            "offset, queries and keys together reach beyond 2^53, where distances stop being exact",
-            limit=LARGEST_EXACT_INTEGER,
-        )
+    refuse_uncountable(Extent(queries, keys, offset))
     farthest = keys - 1 if form == "key-only" else max(abs(offset + queries - 1), abs(keys - 1 - offset))
     refuse_overflow(farthest * steepest(heads, params.alibi_bias_max), dtype, "the bias")
 

@@ -20,6 +20,7 @@ BOUNDS: dict[str, Any] = {
     "exclusiveMaximum": lambda value, bound: value < bound,
     "minItems": lambda value, bound: len(value) >= bound,
     "maxItems": lambda value, bound: len(value) <= bound,
+    "pattern": lambda value, pattern: re.search(pattern, value) is not None,
 }
 ANNOTATIONS = {"description", "format", "default", "examples"}
 UNDERSTOOD = ANNOTATIONS | {

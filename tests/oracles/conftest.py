@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.golden import make_alibi, make_fourier, make_rope, make_sinusoidal, make_timestep
+from tests.golden import make_alibi, make_fourier, make_masks, make_rope, make_sinusoidal, make_timestep
 from tests.golden.frozen import Numbers, load
 
 SOURCES = ["frozen", pytest.param("live", marks=pytest.mark.oracle)]
@@ -36,3 +36,9 @@ def timestep(request: pytest.FixtureRequest) -> Numbers:
 def fourier(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_fourier.py` describes."""
     return load("fourier") if request.param == "frozen" else make_fourier.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def masks(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_masks.py` describes."""
+    return load("masks") if request.param == "frozen" else make_masks.build()

@@ -21,6 +21,7 @@ FILES = {
     "fourier": ("torch", "transformers", "diffusers"),
     "timestep": ("torch", "diffusers"),
     "alibi": ("torch", "transformers", "x-transformers"),
+    "masks": ("torch", "transformers"),
 }
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from service.engine.errors import Refusal
 from service.engine.frequencies import REAL_BYTES
 from service.engine.quantities import DType, Heads, Keys, Length, Queries
 from service.engine.reals import Reals
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scores import Extent, extent
 from service.engine.slopes import BiasForm, QueryOffset, Slopes, form_note, refuse_unanswerable, slopes, write_bias
 
 
@@ -23,17 +23,8 @@ class Alibi(Slopes):
     dtype: DType = "float32"
 
 
-def _sizes(params: Alibi) -> tuple[int, int, int]:
-    """Queries, keys and the position of the first query."""
-    if params.length is not None:
-        for name in ("queries", "keys"):
-            if getattr(params, name) is not None:
-                raise Refusal(name, "conflict", f"length means both queries and keys; give length, or {name}, not both")
-    queries = params.length or params.queries
-    if queries is None:
-        raise Refusal("length", "missing", "length is missing: give length=, or queries= and keys=")
-    keys = params.length or params.keys or queries
-    return queries, keys, keys - queries if params.offset is None else params.offset
+def _sizes(params: Alibi) -> Extent:
+    return extent(params.length, params.queries, params.keys, params.offset)
 
 
 def _tensors(params: Alibi, _inputs: Inputs) -> Tensors:
