@@ -1,12 +1,13 @@
 """Reads README.md: its code blocks, and the tables that are made from the code.
 
-`python -m tests.readme` writes the settings table into README.md anew.
+`python -m tests.readme` writes the tables of settings and schemes into README.md anew.
 """
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from service.api.catalogue import catalogue
 from service.settings import Settings, flag, show_default, variable
 
 ROOT = Path(__file__).parents[1]
@@ -50,9 +51,21 @@ def _default(name: str) -> str:
     return "(empty)" if shown == "''" else f"`{shown}`"
 
 
+def schemes_table() -> str:
+    rows = [
+        f"| `{' '.join(entry['methods'])} {entry['href']}` | {entry['title']} | {entry['rounding']} |"
+        for entry in catalogue()["schemes"]
+    ]
+    return "\n".join(["| address | answers with | rounding |", "|---|---|---|", *rows, ""])
+
+
+TABLES = {"settings": settings_table, "schemes": schemes_table}
+
+
 def write() -> None:
-    text = PATH.read_text()
-    PATH.write_text(text.replace(section("settings") + "<!-- /settings", settings_table() + "<!-- /settings"))
+    for name, table in TABLES.items():
+        text = PATH.read_text()
+        PATH.write_text(text.replace(f"{section(name)}<!-- /{name}", f"{table()}<!-- /{name}"))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from service.formats import FORMATS
 from service.main import create_app
 from service.settings import Settings
 from tests.live import Live, answering, ask, free_port, live, wait_until
-from tests.readme import PATH, ROOT, Block, blocks, section, settings_table
+from tests.readme import PATH, ROOT, TABLES, Block, blocks, section
 from tests.tools import program
 
 BLOCKS = blocks()
@@ -94,8 +94,9 @@ def test_the_two_commands_are_one_line_each_on_the_first_screen() -> None:
     assert CONTAINER.line < 30
 
 
-def test_the_settings_table_is_that_of_the_settings() -> None:
-    assert section("settings") == settings_table(), "run python -m tests.readme"
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_that_can_drift_is_that_of_the_code(name: str) -> None:
+    assert section(name) == TABLES[name](), "run python -m tests.readme"
 
 
 def test_the_formats_table_is_that_of_the_formats() -> None:
