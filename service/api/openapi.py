@@ -31,6 +31,7 @@ TAGS = {
     "biases": "What is added to attention scores, and what it is made of.",
     "masks": "Which keys a query may attend to, as truth values or as numbers to add to attention scores.",
     "analyses": "What encodings do: figures about them.",
+    "permutations": "Where each channel lies in another convention.",
     "apply": "Encodings applied to your own vectors, embeddings or scores.",
     "catalogue": "What the service knows: derived from the same records as everything else.",
     "operations": "Health, this document, and what problem types mean.",

@@ -21,6 +21,7 @@ from service.engine.operations import alibi as apply_alibi
 from service.engine.operations import mask as apply_mask
 from service.engine.operations import rope as apply_rope
 from service.engine.operations import sinusoidal as apply_sinusoidal
+from service.engine.permutations import rope as permutation_rope
 from service.engine.scheme import Scheme
 
 SCHEMES: tuple[Scheme[Any, Any], ...] = (
@@ -46,6 +47,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     padding.SCHEME,
     combined.SCHEME,
     precision.SCHEME,
+    permutation_rope.SCHEME,
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_alibi.SCHEME,

@@ -13,17 +13,22 @@ from service.engine.single import float32_frequencies
 from service.engine.waves import Waves
 
 
-class Rotary(Params):
+class RotaryWidth(Params):
+    """Which channels of a head turn: the first `rotary_dim`, or a share of them; all unless said otherwise."""
+
+    rotary_dim: RotaryDim | None = None
+    partial_rotary_factor: PartialRotaryFactor | None = None
+
+
+class Rotary(RotaryWidth):
     """Parameters that decide a rotation, apart from the head width and the positions."""
 
     base: Base = 10_000.0
-    rotary_dim: RotaryDim | None = None
-    partial_rotary_factor: PartialRotaryFactor | None = None
     pairing: Pairing = "half"
     arithmetic: Arithmetic = "exact"
 
 
-def rotary_width(params: Rotary, dim: int) -> int:
+def rotary_width(params: RotaryWidth, dim: int) -> int:
     """How many of the first channels turn: all, `rotary_dim`, or int(dim * partial_rotary_factor).
 
     >>> rotary_width(Rotary(partial_rotary_factor=0.4), 80)

@@ -12,9 +12,12 @@ from service.engine import SCHEMES, by_key
 from service.engine.scheme import Example, Scheme, Usage, whole
 from tests.engine.answers import Array
 
-FOLDERS = {name: name for name in ("analyses", "biases", "encodings", "masks")} | {"operations": "apply"}
+FOLDERS = {name: name for name in ("analyses", "biases", "encodings", "masks", "permutations")} | {
+    "operations": "apply"
+}
 Records = pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: "/".join(scheme.key))
 ROUNDING = {
+    "permutations": "integer",
     "analyses": "faithful",
     "encodings": "correct",
     "biases": "correct",

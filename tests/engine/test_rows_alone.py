@@ -53,6 +53,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "alibi": ("biases/alibi", {"heads": 6, "queries": 15, "keys": 11}, {}),
     "alibi key-only": ("biases/alibi", {"heads": 90, "length": 11, "form": "key-only", "dtype": "float16"}, {}),
     "slopes": ("biases/alibi-slopes", {"heads": 71}, {}),
+    "permutation": ("permutations/rope", {"dim": 10, "rotary_dim": 6, "heads": 3}, {}),
     "temperature": ("encodings/temperature", {"length": 300, "offset": 8100, "dtype": "float64"}, {}),
     "causal": ("masks/causal", {"queries": 90, "keys": 70}, {}),
     # Over the same keys, so from the same table, but from another position on.
