@@ -3,7 +3,16 @@
 from typing import Any
 
 from service.engine.analyses import precision
-from service.engine.biases import alibi, alibi_slopes
+from service.engine.biases import (
+    alibi,
+    alibi_slopes,
+    deberta_buckets,
+    shaw,
+    swin_index,
+    swin_v2_coordinates,
+    t5_buckets,
+    transformer_xl,
+)
 from service.engine.encodings import rope, sinusoidal
 from service.engine.operations import alibi as apply_alibi
 from service.engine.operations import rope as apply_rope
@@ -15,6 +24,12 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     rope.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
+    t5_buckets.SCHEME,
+    shaw.SCHEME,
+    deberta_buckets.SCHEME,
+    swin_index.SCHEME,
+    swin_v2_coordinates.SCHEME,
+    transformer_xl.SCHEME,
     precision.SCHEME,
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,

@@ -125,6 +125,15 @@ Positions = Annotated[
         description="The positions themselves, comma-separated: integers or real numbers, negative too.",
     ),
 ]
+Window = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=65_536)], ...],
+    BeforeValidator(_listed(_integer, "window sizes")),
+    Field(
+        min_length=2,
+        max_length=3,
+        description="Patches of an attention window: height,width, or frames,height,width for video.",
+    ),
+]
 Heads = Annotated[
     Integer, Field(ge=1, le=65_536, description="Number of attention heads (any, not only powers of two).")
 ]

@@ -2,45 +2,32 @@
 
 import numpy as np
 
-from service.engine.errors import Refusal
 from service.engine.frequencies import REAL_BYTES
-from service.engine.quantities import DType, Heads, Keys, Length, Queries
+from service.engine.quantities import DType, Heads
 from service.engine.reals import Reals
+from service.engine.relative import QueryKey, Sizes, sizes
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.slopes import BiasForm, QueryOffset, Slopes, form_note, refuse_unanswerable, slopes, write_bias
+from service.engine.slopes import BiasForm, Slopes, form_note, refuse_unanswerable, slopes, write_bias
 
 
-class Alibi(Slopes):
+class Alibi(QueryKey, Slopes):
     """Parameters of `biases/alibi`."""
 
     heads: Heads
-    length: Length | None = None
-    queries: Queries | None = None
-    keys: Keys | None = None
-    offset: QueryOffset | None = None
     form: BiasForm = "relative"
     dtype: DType = "float32"
 
 
-def _sizes(params: Alibi) -> tuple[int, int, int]:
-    """Queries, keys and the position of the first query."""
-    if params.length is not None:
-        for name in ("queries", "keys"):
-            if getattr(params, name) is not None:
-                raise Refusal(name, "conflict", f"length means both queries and keys; give length, or {name}, not both")
-    queries = params.length or params.queries
-    if queries is None:
-        raise Refusal("length", "missing", "length is missing: give length=, or queries= and keys=")
-    keys = params.length or params.keys or queries
-    return queries, keys, keys - queries if params.offset is None else params.offset
-
-
 def _tensors(params: Alibi, _inputs: Inputs) -> Tensors:
-    queries, keys, offset = _sizes(params)
-    refuse_unanswerable(params, params.form, params.heads, queries, keys, offset, params.dtype)
-    rows = 1 if params.form == "key-only" else queries
-    return {"bias": Tensor(("head", "query", "key"), (params.heads, rows, keys), params.dtype)}
+    refuse_unanswerable(params, params.form, params.heads, sizes(params), params.dtype)
+    size = _rows_of_a_head(params)
+    return {"bias": Tensor(("head", "query", "key"), (params.heads, size.queries, size.keys), params.dtype)}
+
+
+def _rows_of_a_head(params: Alibi) -> Sizes:
+    size = sizes(params)
+    return size._replace(queries=1) if params.form == "key-only" else size
 
 
 def _prepare(params: Alibi, _inputs: Inputs) -> Reals:
@@ -48,16 +35,14 @@ def _prepare(params: Alibi, _inputs: Inputs) -> Reals:
 
 
 def _rows(params: Alibi, _inputs: Inputs, state: Reals, _tensor: str, start: int, stop: int) -> Array:
-    queries, keys, offset = _sizes(params)
-    rows = 1 if params.form == "key-only" else queries
-    out = np.empty((stop - start, keys), DTYPES[params.dtype])
-    write_bias(state, params.form, offset, rows, start, out)
+    size = _rows_of_a_head(params)
+    out = np.empty((stop - start, size.keys), DTYPES[params.dtype])
+    write_bias(state, params.form, size, start, out)
     return out
 
 
 def _facts(params: Alibi, _inputs: Inputs) -> Facts:
-    queries, keys, offset = _sizes(params)
-    return {"queries": queries, "keys": keys, "offset": offset}
+    return sizes(params)._asdict()
 
 
 def _sequence(params: Alibi, _inputs: Inputs) -> Sequence:

@@ -1,0 +1,168 @@
+"""What every scheme over queries and keys shares: how many there are, where they stand, and blocks of what depends on
+their distance alone."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from pydantic import Field
+
+from service.engine.errors import Refusal
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, Keys, Length, Queries
+from service.engine.scheme import Array, Params, Tensor, Tensors
+
+QueryOffset = Annotated[
+    Integer,
+    Field(
+        ge=-LARGEST_EXACT_INTEGER,
+        le=LARGEST_EXACT_INTEGER,
+        description="Position of the first query; keys - queries unless given: the last query meets the last key.",
+    ),
+]
+IndexDType = Annotated[
+    Literal["int32", "int64"],
+    Field(description="Number format of the indices: int64 is what PyTorch's embeddings and gathers take."),
+]
+Integers = NDArray[np.int64]
+Lines = Callable[[slice, Integers], Array]  # some heads and distances j - i -> (heads, distances)
+PIECE = 1 << 16  # numbers at a time: what a wide row or many heads take beside the answer stays small
+
+
+class QueryKey(Params):
+    """Parameters that say how many queries and keys there are, and where the queries stand."""
+
+    length: Length | None = None
+    queries: Queries | None = None
+    keys: Keys | None = None
+    offset: QueryOffset | None = None
+
+
+class Sizes(NamedTuple):
+    """Queries, keys and the position of the first query; keys stand at 0, 1, ..."""
+
+    queries: int
+    keys: int
+    offset: int
+
+    @property
+    def nearest(self) -> int:
+        """The smallest key - query."""
+        return 1 - self.offset - self.queries
+
+    @property
+    def farthest(self) -> int:
+        """The largest key - query."""
+        return self.keys - 1 - self.offset
+
+
+def sizes(params: QueryKey) -> Sizes:
+    """The sizes a request means; `length` is both numbers, keys are as many as queries unless given.
+
+    >>> sizes(QueryKey(queries=1, keys=4))
+    Sizes(queries=1, keys=4, offset=3)
+    """
+    queries, keys = query_and_key_counts(params.length, params.queries, params.keys)
+    return Sizes(queries, keys, keys - queries if params.offset is None else params.offset)
+
+
+def query_and_key_counts(length: int | None, queries: int | None, keys: int | None) -> tuple[int, int]:
+    """How many queries and keys a request means.
+
+    >>> query_and_key_counts(5, None, None), query_and_key_counts(None, 2, None)
+    ((5, 5), (2, 2))
+    """
+    if length is not None:
+        for name, given in (("queries", queries), ("keys", keys)):
+            if given is not None:
+                raise Refusal(name, "conflict", f"length means both queries and keys; give length, or {name}, not both")
+    queries = length or queries
+    if queries is None:
+        raise Refusal("length", "missing", "length is missing: give length=, or queries= and keys=")
+    return queries, length or keys or queries
+
+
+def refuse_far(size: Sizes) -> None:
+    """Refuse distances that float64 does not count."""
+    if abs(size.offset) + size.queries + size.keys > LARGEST_EXACT_INTEGER:
+        raise Refusal(
+            "offset",
+            "out_of_range",
+            "offset, queries and keys together reach beyond 2^53, where distances stop being exact",
+            limit=LARGEST_EXACT_INTEGER,
+        )
+
+
+def index_tensors(params: QueryKey, table_rows: int, dtype: str) -> Tensors:
+    """One matrix of indices into a table of so many rows, for every query and key."""
+    size = sizes(params)
+    refuse_far(size)
+    refuse_large_index(table_rows - 1, dtype)
+    return {"index": Tensor(("query", "key"), (size.queries, size.keys), dtype)}
+
+
+def refuse_large_index(largest: int, dtype: str) -> None:
+    """Refuse indices that the number format cannot hold."""
+    limit = int(np.iinfo(dtype).max)
+    if largest > limit:
+        raise Refusal(
+            "dtype",
+            "out_of_range",
+            f"the indices reach {largest}; {dtype} holds {limit} at most: use int64",
+            limit=limit,
+            requested=largest,
+        )
+
+
+def index_rows(params: QueryKey, of: Callable[[Integers], Integers], dtype: str, start: int, stop: int) -> Array:
+    """Rows `start` to `stop` of the matrix of(key - query)."""
+    size = sizes(params)
+    out = np.empty((stop - start, size.keys), dtype)
+    write_by_distance(lambda _heads, distances: of(distances)[None], 1, size, start, out)
+    return out
+
+
+def distinct(of: Callable[[Integers], Integers], size: Sizes, steps: Integers) -> int:
+    """How many values `of` takes at the distances of a matrix; it changes only from one step to the next.
+
+    `steps` are the distances, both signs, at which a new value begins (seen from either side).
+    """
+    lowest, highest = size.nearest, size.farthest
+    beside = np.concatenate([steps - 1, steps, steps + 1, np.array([lowest, highest, 0, 1, -1])])
+    return int(np.unique(of(np.clip(beside, lowest, highest))).size)
+
+
+def write_by_distance(lines: Lines, heads: int, size: Sizes, start: int, out: Array) -> None:
+    """Rows `start`, `start + 1`, ... of the (…, head, query, key) matrix, in C order, into `out` (rows, keys).
+
+    What depends on the distance alone is a window that slides along one line of values for each head.
+
+    >>> out = np.empty((2, 3), np.int64)
+    >>> write_by_distance(lambda heads, distances: distances[None], 1, Sizes(2, 3, 1), 0, out)
+    >>> out.tolist()
+    [[-1, 0, 1], [-2, -1, 0]]
+    """
+    for some, query, key, part in parts(heads, size.queries, start, out):
+        _, rows, keys = part.shape
+        first = key - (size.offset + query) - rows + 1  # of the last query and the first key
+        values = lines(some, np.arange(first, first + rows + keys - 1))
+        part[...] = sliding_window_view(values, keys, axis=1)[:, ::-1]
+
+
+def parts(heads: int, queries: int, start: int, out: Array) -> Iterator[tuple[slice, int, int, NDArray[Any]]]:
+    """The rows `start`, ... of a (…, head, query, key) answer as (some heads, first query, first key, their part of
+    `out` (heads, queries, keys)).
+
+    Whole heads go together as far as the rows reach, a part of a head alone; wide rows go in pieces.
+    """
+    row, stop, keys = start, start + len(out), out.shape[1]
+    while row < stop:
+        head, query = divmod(row, queries)
+        head %= heads
+        count = min((stop - row) // queries, heads - head, max(1, PIECE // (queries + keys)))
+        count, height = (count, queries) if query == 0 and count else (1, min(queries - query, stop - row))
+        rows = out[row - start : row - start + count * height].reshape(count, height, keys)
+        for key in range(0, keys, PIECE):
+            yield slice(head, head + count), query, key, rows[:, :, key : key + PIECE]
+        row += count * height
