@@ -65,7 +65,7 @@ def _firsts(params: T5Buckets) -> Integers:
         raise Refusal(
             "max_distance",
             "out_of_range",
-            f"max_distance is {params.max_distance}; the distances up to {exact} have buckets of their own, so it must "
+            f"max_distance is {params.max_distance}; the distances below {exact} have buckets of their own: it must "
             f"be {exact + 1} or more",
             limit=exact + 1,
             requested=params.max_distance,
