@@ -30,6 +30,18 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "alibi": ("biases/alibi", {"heads": 6, "queries": 15, "keys": 11}, {}),
     "alibi key-only": ("biases/alibi", {"heads": 90, "length": 11, "form": "key-only", "dtype": "float16"}, {}),
     "slopes": ("biases/alibi-slopes", {"heads": 71}, {}),
+    "t5 buckets": ("biases/t5-buckets", {"queries": 150, "keys": 11, "offset": 90}, {}),
+    "shaw": ("biases/shaw", {"queries": 15, "keys": 110, "sign": "query-key", "dtype": "int32"}, {}),
+    "deberta": ("biases/deberta-buckets", {"length": 300, "output": "index"}, {}),
+    "swin": ("biases/swin-index", {"window": (3, 4, 2)}, {}),
+    "beit": ("biases/swin-index", {"window": (5, 4), "class_token": "first", "dtype": "int32"}, {}),
+    "swin v2": ("biases/swin-v2-coordinates", {"window": (6, 9), "dtype": "float64"}, {}),
+    "transformer-xl": ("biases/transformer-xl", {"length": 90, "dim": 10}, {}),
+    "xlnet": (
+        "biases/transformer-xl",
+        {"queries": 30, "keys": 50, "dim": 9, "span": "xlnet-bi", "clamp_len": 20, "dtype": "bfloat16"},
+        {},
+    ),
     "apply sinusoidal": ("apply/sinusoidal", {"offset": 5}, {"x": RANDOM.standard_normal((6, 15, 10))}),
     "apply rope": (
         "apply/rope",

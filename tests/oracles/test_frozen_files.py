@@ -11,6 +11,7 @@ FILES = {
     "rope": ("torch", "transformers"),
     "sinusoidal": ("torch", "transformers", "diffusers"),
     "alibi": ("torch", "transformers", "x-transformers"),
+    "relative": ("torch", "transformers"),
 }
 
 
