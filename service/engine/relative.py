@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from service.engine.errors import Refusal
+from service.engine.pairs import Floats, Pair
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, Keys, Length, Queries
+from service.engine.rounding import nearest_of_sum
 from service.engine.scheme import Array, Params, Tensor, Tensors
 
 QueryOffset = Annotated[
@@ -45,6 +47,11 @@ class Sizes(NamedTuple):
     queries: int
     keys: int
     offset: int
+
+    @property
+    def largest_distance(self) -> int:
+        """The largest |key - query|."""
+        return max(abs(self.nearest), abs(self.farthest))
 
     @property
     def nearest(self) -> int:
@@ -121,6 +128,17 @@ def index_rows(params: QueryKey, of: Callable[[Integers], Integers], dtype: str,
     out = np.empty((stop - start, size.keys), dtype)
     write_by_distance(lambda _heads, distances: of(distances)[None], 1, size, start, out)
     return out
+
+
+def write_faithfully(of: Callable[[slice, Floats], Pair], heads: int, size: Sizes, start: int, out: Array) -> None:
+    """Rows `start`, ... of the (head, query, key) bias of(heads, |key - query|) into `out`, +0 at distance 0."""
+
+    def lines(some: slice, distances: Integers) -> Array:
+        high, low = of(some, np.abs(distances).astype(np.float64))
+        apart = distances != 0
+        return nearest_of_sum(np.where(apart, high, 0.0), np.where(apart, low, 0.0), out.dtype)
+
+    write_by_distance(lines, heads, size, start, out)
 
 
 def distinct(of: Callable[[Integers], Integers], size: Sizes, steps: Integers) -> int:

@@ -71,7 +71,7 @@ def write_bias(factors: Reals, form: str, size: Sizes, start: int, out: Array) -
 def refuse_unanswerable(params: Slopes, form: str, heads: int, size: Sizes, dtype: str) -> None:
     """Refuse distances that float64 does not count, and biases that the number format cannot hold."""
     refuse_far(size)
-    farthest = size.keys - 1 if form == "key-only" else max(abs(size.nearest), abs(size.farthest))
+    farthest = size.keys - 1 if form == "key-only" else size.largest_distance
     refuse_overflow(farthest * steepest(heads, params.alibi_bias_max), dtype, "the bias")
 
 

@@ -42,6 +42,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"queries": 30, "keys": 50, "dim": 9, "span": "xlnet-bi", "clamp_len": 20, "dtype": "bfloat16"},
         {},
     ),
+    "kerple": ("biases/kerple", {"r1": (1.0, 0.3), "r2": (0.2, 5.0), "queries": 15, "keys": 40}, {}),
     "apply sinusoidal": ("apply/sinusoidal", {"offset": 5}, {"x": RANDOM.standard_normal((6, 15, 10))}),
     "apply rope": (
         "apply/rope",

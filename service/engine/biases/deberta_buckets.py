@@ -75,7 +75,7 @@ def _steps(params: DebertaBuckets) -> int:
     """How many logarithmic buckets of a direction the distances of this matrix reach into, or a few more."""
     middle, size = _middle(params), sizes(params)
     refuse_far(size)
-    farthest = max(abs(size.nearest), abs(size.farthest))
+    farthest = size.largest_distance
     if farthest <= middle:
         return 0
     growth = log((params.max_relative_positions - 1) / middle)

@@ -75,6 +75,9 @@ SCHEME: Scheme[ApplyAlibi, Reals] = Scheme(
     examples=(
         Example("Two heads, one decoding step over three keys", {}, {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}}),
     ),
-    used_by=(Usage("MPT, x-transformers, MLX (symmetric)", {"form": "symmetric"}),),
+    used_by=(
+        Usage("the paper and its fairseq code, BLOOM (without padding)", {"form": "key-only"}),
+        Usage("x-transformers, MLX", {"form": "symmetric"}),
+    ),
     properties={"learned parameters": "none"},
 )
