@@ -162,10 +162,19 @@ def write_by_distance(lines: Lines, heads: int, size: Sizes, start: int, out: Ar
     [[-1, 0, 1], [-2, -1, 0]]
     """
     for some, query, key, part in parts(heads, size.queries, start, out):
-        _, rows, keys = part.shape
-        first = key - (size.offset + query) - rows + 1  # of the last query and the first key
-        values = lines(some, np.arange(first, first + rows + keys - 1))
-        part[...] = sliding_window_view(values, keys, axis=1)[:, ::-1]
+        part[...] = windows(lines(some, line(size, query, key, part)), part)
+
+
+def line(size: Sizes, query: int, key: int, part: Array) -> Integers:
+    """All distances in a part (…, queries, keys) whose first query and key these are, in ascending order."""
+    rows, keys = part.shape[-2:]
+    first = key - (size.offset + query) - rows + 1  # of the last query and the first key
+    return np.arange(first, first + rows + keys - 1)
+
+
+def windows(values: Array, part: Array) -> Array:
+    """The values of a line of distances (…, distances) at the queries and keys of the part, a view."""
+    return sliding_window_view(values, part.shape[-1], axis=-1)[..., ::-1, :]
 
 
 def parts(heads: int, queries: int, start: int, out: Array) -> Iterator[tuple[slice, int, int, NDArray[Any]]]:

@@ -43,6 +43,8 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {},
     ),
     "kerple": ("biases/kerple", {"r1": (1.0, 0.3), "r2": (0.2, 5.0), "queries": 15, "keys": 40}, {}),
+    "sandwich": ("biases/sandwich", {"heads": 3, "dim": 10, "queries": 15, "keys": 40}, {}),
+    "fire": ("biases/fire", {"queries": 25, "keys": 40, "threshold": 20, "dtype": "float64"}, {}),
     "apply sinusoidal": ("apply/sinusoidal", {"offset": 5}, {"x": RANDOM.standard_normal((6, 15, 10))}),
     "apply rope": (
         "apply/rope",
