@@ -188,7 +188,8 @@ def parts(heads: int, queries: int, start: int, out: Array) -> Iterator[tuple[sl
         head, query = divmod(row, queries)
         head %= heads
         count = min((stop - row) // queries, heads - head, max(1, PIECE // (queries + keys)))
-        count, height = (count, queries) if query == 0 and count else (1, min(queries - query, stop - row))
+        alone = query > 0 or count == 0 or queries > PIECE
+        count, height = (1, min(queries - query, stop - row, PIECE)) if alone else (count, queries)
         rows = out[row - start : row - start + count * height].reshape(count, height, keys)
         for key in range(0, keys, PIECE):
             yield slice(head, head + count), query, key, rows[:, :, key : key + PIECE]

@@ -232,6 +232,14 @@ def test_rows_wider_than_a_piece() -> None:
     np.testing.assert_array_equal(got, np.arange(keys) - np.arange(keys - 2, keys)[:, None] + 2 * keys)
 
 
+def test_more_rows_than_a_piece() -> None:
+    queries = 2 * PIECE + 7
+    got = only(SHAW, queries=queries, keys=2, offset=0, max_relative_position=queries)
+    np.testing.assert_array_equal(got, np.arange(2) - np.arange(queries)[:, None] + queries)
+    several = only("biases/alibi", heads=2, queries=queries, keys=1, offset=0, dtype="float64")
+    np.testing.assert_array_equal(several[1, :, 0], np.arange(queries) / -256)
+
+
 def test_facts_count_what_is_used() -> None:
     for address, chosen in (
         (T5, {"direction": "causal"}),

@@ -8,7 +8,7 @@ from pydantic import Field
 from service.engine.logarithms import exact, log1p_product
 from service.engine.pairs import Floats, Pair, add, divide
 from service.engine.quantities import DType, Real
-from service.engine.relative import QueryKey, line, parts, refuse_far, sizes, windows
+from service.engine.relative import PIECE, QueryKey, Sizes, line, parts, refuse_far, sizes, windows
 from service.engine.rounding import DTYPES, nearest_of_sum
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 
@@ -44,13 +44,19 @@ def _psi(params: Fire, x: Floats) -> Pair:
 def _rows(params: Fire, _inputs: Inputs, _state: None, _tensor: str, start: int, stop: int) -> Array:
     size = sizes(params)
     out = np.empty((stop - start, size.keys), DTYPES[params.dtype])
-    for _, query, key, part in parts(1, size.queries, start, out):
-        along = _psi(params, np.abs(line(size, query, key, part)).astype(np.float64))
-        positions = np.arange(query, query + part.shape[1]) + np.float64(size.offset)
-        divisor = add(_psi(params, np.maximum(positions, params.threshold)), exact(np.full(len(positions), params.eps)))
-        share = divide(Pair(*(windows(half, part) for half in along)), divisor.at((slice(None), None)))
-        part[...] = nearest_of_sum(*share, out.dtype)
+    step = max(1, PIECE // size.keys)
+    for row in range(0, len(out), step):
+        for _, query, key, part in parts(1, size.queries, start + row, out[row : row + step]):
+            _write_part(params, size, query, key, part)
     return out
+
+
+def _write_part(params: Fire, size: Sizes, query: int, key: int, part: Array) -> None:
+    along = _psi(params, np.abs(line(size, query, key, part)).astype(np.float64))
+    positions = np.arange(query, query + part.shape[1]) + np.float64(size.offset)
+    divisor = add(_psi(params, np.maximum(positions, params.threshold)), exact(np.full(len(positions), params.eps)))
+    share = divide(Pair(*(windows(half, part) for half in along)), divisor.at((slice(None), None)))
+    part[...] = nearest_of_sum(*share, part.dtype)
 
 
 def _facts(params: Fire, _inputs: Inputs) -> Facts:
@@ -91,7 +97,7 @@ SCHEME: Scheme[Fire, None] = Scheme(
         Usage("the authors' code at the start of training", {"eps": "1e-6"}),
     ),
     properties={
-        "learned parameters": "c, threshold and the network, all shared by the layers' heads",
+        "learned parameters": "c, threshold and the network, shared by the heads",
         "memory per head": "33 numbers of the network's last layer",
         "extrapolates": "yes: distances are shares of the length so far",
     },
