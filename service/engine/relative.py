@@ -11,9 +11,10 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.pairs import Floats, Pair
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, Keys, Length, Queries
+from service.engine.positions import as_positions, given_positions
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, Keys, Length, Positions, Queries
 from service.engine.rounding import nearest_of_sum
-from service.engine.scheme import Array, Params, Tensor, Tensors
+from service.engine.scheme import Array, Inputs, Params, Tensor, Tensors
 
 QueryOffset = Annotated[
     Integer,
@@ -39,6 +40,38 @@ class QueryKey(Params):
     queries: Queries | None = None
     keys: Keys | None = None
     offset: QueryOffset | None = None
+
+
+class QueryKeyPositions(QueryKey):
+    """The same, or positions of any order that queries and keys share."""
+
+    positions: Positions | None = None
+
+
+def whole_positions(params: QueryKeyPositions, inputs: Inputs) -> Integers | None:
+    """The positions given, if any: whole numbers, which stand in for all sizes."""
+    if "positions" not in inputs and params.positions is None:
+        return None
+    for name in QueryKey.model_fields:
+        if getattr(params, name) is not None:
+            raise Refusal(name, "conflict", f"{name} and positions exclude each other; positions say everything")
+    given, pointer = given_positions(params.positions, inputs)
+    values = as_positions(given, pointer)
+    whole = values.astype(np.int64)
+    if (whole != values).any():
+        raise Refusal(pointer, "type", f"positions hold {values[whole != values][0]:g}; whole numbers are needed")
+    return whole
+
+
+def position_rows(positions: Integers, of: Callable[[Integers], Integers], dtype: str, start: int, stop: int) -> Array:
+    """Rows `start` to `stop` of the (…, query, key) matrix of(key - query), in C order.
+
+    >>> position_rows(np.array([[0, 5], [7, 9]]), lambda distances: distances, "int64", 1, 3).tolist()
+    [[-5, 0], [0, 2]]
+    """
+    lists = positions.reshape(-1, positions.shape[-1])
+    keys = lists[np.arange(start, stop) // positions.shape[-1]]
+    return of(keys - positions.reshape(-1)[start:stop, None]).astype(dtype)
 
 
 class Sizes(NamedTuple):

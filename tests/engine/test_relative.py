@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from service.engine import by_key
 from service.engine.buckets import bounds
 from service.engine.relative import PIECE
+from service.engine.scheme import Sequence
 from tests.engine.answers import DTYPE_NAMES, answer, assert_rounded_once, close, only, refused
 from tests.oracles.oracle_relative import (
     deberta_buckets,
@@ -230,6 +231,40 @@ def test_rows_wider_than_a_piece() -> None:
     keys = 2 * PIECE + 7
     got = only(SHAW, queries=2, keys=keys, max_relative_position=2 * keys, dtype="int32")
     np.testing.assert_array_equal(got, np.arange(keys) - np.arange(keys - 2, keys)[:, None] + 2 * keys)
+
+
+@pytest.mark.parametrize("direction", ["bidirectional", "causal"])
+def test_t5_buckets_at_positions_of_any_order(direction: str) -> None:
+    chosen = {"direction": direction, "num_buckets": 64, "max_distance": 256}
+    one_way = t5_buckets(2000, 32 if direction == "bidirectional" else 64, 256)
+    batch = np.array([[100, 40, 900, 40], [0, 1000, -3, 7]])
+    expected = [
+        [[t5_bucket(int(key - query), direction, 64, one_way) for key in row] for query in row] for row in batch
+    ]
+    assert only(T5, {"positions": batch}, **chosen).tolist() == expected
+    assert only(T5, {"positions": batch[0].astype(np.float64)}, dtype="int32", **chosen).tolist() == expected[0]
+    assert only(T5, positions=(100.0, 40.0, 900.0, 40.0), **chosen).tolist() == expected[0]
+    scheme = by_key("biases", "t5-buckets")
+    params = scheme.params(**chosen)
+    assert scheme.tensors(params, {"positions": batch})["index"].axes == ("batch", "query", "key")
+    assert "buckets_used" not in scheme.facts(params, {"positions": batch})
+    assert (scheme.sequence(params, {"positions": batch}), scheme.sequence(params, {})) == (None, Sequence(params, 0))
+
+
+@pytest.mark.parametrize(
+    ("positions", "parameters", "named", "code"),
+    [
+        ([1, 2.5], {}, "/positions", "type"),
+        ([1, 2], {"length": 2}, "length", "conflict"),
+        ([1, 2], {"offset": 0}, "offset", "conflict"),
+        ([1, 2], {"positions": (1.0,)}, "positions", "repeated"),
+        ([1, 2.0**60], {}, "/positions/1", "out_of_range"),
+        (7, {}, "/positions", "shape"),
+    ],
+)
+def test_positions_that_are_refused(positions: Any, parameters: dict[str, object], named: str, code: str) -> None:
+    fault = refused(T5, {"positions": np.asarray(positions)}, **parameters)
+    assert (fault.parameter, fault.code) == (named, code)
 
 
 def test_more_rows_than_a_piece() -> None:

@@ -31,6 +31,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "alibi key-only": ("biases/alibi", {"heads": 90, "length": 11, "form": "key-only", "dtype": "float16"}, {}),
     "slopes": ("biases/alibi-slopes", {"heads": 71}, {}),
     "t5 buckets": ("biases/t5-buckets", {"queries": 150, "keys": 11, "offset": 90}, {}),
+    "t5 positions": ("biases/t5-buckets", {}, {"positions": RANDOM.integers(-300, 300, (3, 2, 9))}),
     "shaw": ("biases/shaw", {"queries": 15, "keys": 110, "sign": "query-key", "dtype": "int32"}, {}),
     "deberta": ("biases/deberta-buckets", {"length": 300, "output": "index"}, {}),
     "swin": ("biases/swin-index", {"window": (3, 4, 2)}, {}),

@@ -13,7 +13,7 @@ from tests.clients import Client
 from tests.golden import make_alibi, make_relative, make_rope, make_sinusoidal
 from tests.golden.frozen import Numbers, library, load
 from tests.golden.make_rope import POSITIONS, Table
-from tests.oracles.answers import Query, asked
+from tests.oracles.answers import Query, asked, posted
 from tests.oracles.exact import ulps_apart
 from tests.oracles.two_stage import ROPE, check_float32_tables, check_library, parameters
 
@@ -95,6 +95,11 @@ def test_other_models_buckets_are_t5s(direct: Client) -> None:
     np.testing.assert_array_equal(ours, np.asarray(mpnet(relative)))
     layout = make_relative.modeling("layoutlmv2").relative_position_bucket
     np.testing.assert_array_equal(ours, np.asarray(layout(relative)))
+    boxes = np.random.default_rng(7).integers(0, 1000, (2, 60))
+    rows = boxes[:, None, :] - boxes[:, :, None]
+    at_boxes = posted(direct, T5_BUCKETS, {"positions": boxes}, num_buckets=64, max_distance=256)["index"]
+    theirs = np.asarray(layout(torch.from_numpy(rows), num_buckets=64, max_distance=256))
+    np.testing.assert_array_equal(at_boxes, theirs)
     wavlm = make_relative.modeling("wavlm").WavLMAttention._relative_positions_bucket
     theirs = np.asarray(wavlm(SimpleNamespace(num_buckets=320, max_distance=800), relative))
     ours = asked(direct, T5_BUCKETS, num_buckets=320, max_distance=800, **placed)["index"][0]

@@ -21,7 +21,7 @@ class Fire(QueryKey):
     )
     threshold: Annotated[
         Real,
-        Field(ge=1, le=2.0**53, description="The learned L: queries before it are measured against it: 512 at first."),
+        Field(ge=1, le=1e12, description="The learned L: queries before it are measured against it: 512 at first."),
     ] = 512.0
     eps: Annotated[
         Real, Field(ge=0, le=1, description="Added to the divisor: 0 as published, 1e-6 in the authors' code.")

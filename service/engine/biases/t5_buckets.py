@@ -7,9 +7,20 @@ from pydantic import Field
 
 from service.engine.buckets import bounds, bucket
 from service.engine.errors import Refusal
+from service.engine.positions import batch_axes
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
-from service.engine.relative import IndexDType, Integers, QueryKey, distinct, index_rows, index_tensors, sizes
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensors, Usage
+from service.engine.relative import (
+    IndexDType,
+    Integers,
+    QueryKeyPositions,
+    distinct,
+    index_rows,
+    index_tensors,
+    position_rows,
+    sizes,
+    whole_positions,
+)
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 
 Direction = Annotated[
     Literal["bidirectional", "causal"],
@@ -20,7 +31,7 @@ Direction = Annotated[
 ]
 
 
-class T5Buckets(QueryKey):
+class T5Buckets(QueryKeyPositions):
     """Parameters of `biases/t5-buckets`."""
 
     direction: Direction = "bidirectional"
@@ -81,34 +92,45 @@ def _buckets(params: T5Buckets, firsts: Integers, distances: Integers) -> Intege
     return bucket(firsts, np.abs(distances)) + np.where(distances > 0, params.num_buckets // 2, 0)
 
 
-def _tensors(params: T5Buckets, _inputs: Inputs) -> Tensors:
-    tensors = index_tensors(params, params.num_buckets, params.dtype)
+def _tensors(params: T5Buckets, inputs: Inputs) -> Tensors:
     _firsts(params)
-    return tensors
+    positions = whole_positions(params, inputs)
+    if positions is None:
+        return index_tensors(params, params.num_buckets, params.dtype)
+    axes = (*batch_axes(positions.ndim - 1), "query", "key") if positions.ndim > 1 else ("query", "key")
+    return {"index": Tensor(axes, (*positions.shape, positions.shape[-1]), params.dtype)}
 
 
 def _prepare(params: T5Buckets, _inputs: Inputs) -> Integers:
     return _firsts(params)
 
 
-def _rows(params: T5Buckets, _inputs: Inputs, state: Integers, _tensor: str, start: int, stop: int) -> Array:
-    return index_rows(params, lambda distances: _buckets(params, state, distances), params.dtype, start, stop)
+def _rows(params: T5Buckets, inputs: Inputs, state: Integers, _tensor: str, start: int, stop: int) -> Array:
+    def of(distances: Integers) -> Integers:
+        return _buckets(params, state, distances)
+
+    positions = whole_positions(params, inputs)
+    if positions is None:
+        return index_rows(params, of, params.dtype, start, stop)
+    return position_rows(positions, of, params.dtype, start, stop)
 
 
-def _facts(params: T5Buckets, _inputs: Inputs) -> Facts:
-    firsts, size = _firsts(params), sizes(params)
-    used = distinct(lambda distances: _buckets(params, firsts, distances), size, np.append(firsts, -firsts))
-    return {
-        **size._asdict(),
+def _facts(params: T5Buckets, inputs: Inputs) -> Facts:
+    firsts = _firsts(params)
+    facts: Facts = {
         "first_distances": [0, *firsts.tolist()],
-        "buckets_used": used,
         "table_rows": params.num_buckets,
         "table_bytes_per_head": 4 * params.num_buckets,
     }
+    if whole_positions(params, inputs) is not None:
+        return facts
+    size = sizes(params)
+    used = distinct(lambda distances: _buckets(params, firsts, distances), size, np.append(firsts, -firsts))
+    return {**size._asdict(), **facts, "buckets_used": used}
 
 
-def _sequence(params: T5Buckets, _inputs: Inputs) -> Sequence:
-    return Sequence(params, 0)
+def _sequence(params: T5Buckets, inputs: Inputs) -> Sequence | None:
+    return None if "positions" in inputs else Sequence(params, 0)
 
 
 DESCRIPTION = """\
@@ -120,7 +142,8 @@ rounded.
 
 The bias of a head is then `table[index]` for a learned table of `num_buckets` rows a head. Query row r stands at
 position r + `offset`, by default keys - queries, as a decoding step with a cache needs. `facts` states the first
-distance of each bucket and the memory of the table per head in float32.
+distance of each bucket and the memory of the table per head in float32. `positions`, in any order, stand in for both
+queries and keys: the coordinates of LayoutLM's boxes, one request an axis.
 
 **Axes**: (query, key), the same for every head."""
 
@@ -138,10 +161,22 @@ SCHEME: Scheme[T5Buckets, Integers] = Scheme(
     facts=_facts,
     sequence=_sequence,
     state_bytes=lambda params, _inputs: 8 * params.num_buckets,
+    inputs=(
+        Input(
+            "positions",
+            "Positions that queries and keys share, whole numbers in any order: a list, or one for each of a batch.",
+            required=False,
+        ),
+    ),
     examples=(
         Example("Three queries over five keys", {"queries": "3", "keys": "5", "offset": "0"}),
         Example("A decoder's step over 200 keys", {"direction": "causal", "queries": "1", "keys": "200"}),
         Example("Few buckets", {"length": "6", "num_buckets": "8", "max_distance": "5", "dtype": "int32"}),
+        Example(
+            "LayoutLM: the left edges of three boxes",
+            {"num_buckets": "64", "max_distance": "256"},
+            {"positions": [100, 40, 900]},
+        ),
     ),
     used_by=(
         Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3 (text)", {}),
