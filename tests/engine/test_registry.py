@@ -20,3 +20,92 @@ ROUNDING = {
     "biases": {"correct", "faithful", "integer"},
     "apply": {"faithful"},
 }
+
+
+def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]:
+    """A small request: what is needed beside an example's or a usage's own parameters."""
+    if isinstance(example, Example):
+        return dict(example.query)
+    needed = {"dim": "16", "heads": "6", "length": "5"}
+    return {name: text for name, text in needed.items() if name in scheme.params.model_fields} | dict(
+        example.parameters
+    )
+
+
+def arrays(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Array]:
+    if isinstance(example, Usage):
+        first = np.random.default_rng(1).standard_normal((3, 5, 128)).astype(np.float32)
+        return {array.name: first for array in scheme.inputs if array.required}
+    body = example.body or {}
+    given = {name: np.asarray(value) for name, value in body.get("tensors", {}).items()}
+    return given | ({"positions": np.asarray(body["positions"])} if "positions" in body else {})
+
+
+def result(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Array]:
+    return whole(scheme, scheme.params(**sample(scheme, example)), arrays(scheme, example))
+
+
+def test_the_tuple_holds_every_file() -> None:
+    root = Path(service.engine.__path__[0])
+    files = {(family, path.stem) for folder, family in FOLDERS.items() for path in (root / folder).glob("[!_]*.py")}
+    assert {(scheme.family, scheme.name.replace("-", "_")) for scheme in SCHEMES} == files
+    assert len(SCHEMES) == len(files)
+
+
+def test_by_key_finds_each_and_nothing_else() -> None:
+    assert [by_key(*scheme.key) for scheme in SCHEMES] == list(SCHEMES)
+    with pytest.raises(KeyError):
+        by_key("biases", "sinusoidal")
+
+
+@Records
+def test_it_says_what_it_is(scheme: Scheme[Any, Any]) -> None:
+    assert scheme.title
+    assert scheme.title[0].isupper()
+    assert "**Axes**" in scheme.description or "Axes: (" in scheme.description or "(…" in scheme.description
+    assert "`" in scheme.description
+    assert re.search(r"\b20[0-9]{2}\b", scheme.reference)
+    assert scheme.rounding in ROUNDING[scheme.family]
+    assert scheme.revision >= 1
+    assert scheme.properties["learned parameters"]
+    assert scheme.needs_body == (scheme.family == "apply")
+
+
+@Records
+def test_parameters_explain_themselves(scheme: Scheme[Any, Any]) -> None:
+    for name, field in scheme.params.model_json_schema()["properties"].items():
+        kinds = [field, *field.get("anyOf", [])]
+        assert any(kind.get("description") for kind in kinds), f"{name} has no description"
+
+
+@Records
+def test_examples_work_and_tensors_are_as_announced(scheme: Scheme[Any, Any]) -> None:
+    assert scheme.examples
+    for example in scheme.examples:
+        params, inputs = scheme.params(**example.query), arrays(scheme, example)
+        announced = scheme.tensors(params, inputs)
+        got = whole(scheme, params, inputs)
+        assert list(got) == list(announced)
+        for name, tensor in announced.items():
+            assert len(tensor.axes) == len(tensor.shape)
+            assert (got[name].shape, got[name].dtype.name, got[name].nbytes) == (
+                tensor.shape,
+                tensor.dtype,
+                tensor.nbytes,
+            )
+
+
+@Records
+def test_facts_and_notes_are_plain_values(scheme: Scheme[Any, Any]) -> None:
+    params, inputs = scheme.params(**scheme.examples[0].query), arrays(scheme, scheme.examples[0])
+    assert all(isinstance(value, int | float | str | list) for value in scheme.facts(params, inputs).values())
+    assert all(isinstance(note, str) for note in scheme.notes(params, inputs))
+    assert scheme.state_bytes(params, inputs) >= 0
+
+
+@Records
+def test_every_usage_is_a_convention_of_its_own(scheme: Scheme[Any, Any]) -> None:
+    assert scheme.used_by
+    results = [b"".join(array.tobytes() for array in result(scheme, usage).values()) for usage in scheme.used_by]
+    assert len(set(results)) == len(results)
+    assert len({usage.who for usage in scheme.used_by}) == len(results)

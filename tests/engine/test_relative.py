@@ -267,6 +267,19 @@ def test_positions_that_are_refused(positions: Any, parameters: dict[str, object
     assert (fault.parameter, fault.code) == (named, code)
 
 
+def notes(address: str, **parameters: object) -> list[str]:
+    scheme = by_key(*address.split("/"))
+    return scheme.notes(scheme.params(**parameters), {})
+
+
+def test_notes_say_what_has_no_effect() -> None:
+    assert notes(SHAW, length=3, left=2, max_relative_position=4) == []
+    assert notes(SHAW, length=3, left=2, right=1) == []
+    assert "max_relative_position" in notes(SHAW, length=3, left=2, right=1, max_relative_position=4)[0]
+    assert notes(SINUSOIDS, dim=4, queries=3, span="legacy") == notes(SINUSOIDS, dim=4, queries=3, keys=5) == []
+    assert "queries" in notes(SINUSOIDS, dim=4, queries=3, keys=5, span="xlnet-uni")[0]
+
+
 def test_more_rows_than_a_piece() -> None:
     queries = 2 * PIECE + 7
     got = only(SHAW, queries=queries, keys=2, offset=0, max_relative_position=queries)

@@ -59,6 +59,9 @@ def test_conformer_and_the_order_of_its_rows(direct: Client, relative: Numbers) 
     assert ours.shape == theirs.shape == (2 * LENGTH - 1, DIM)
     # Their float32 frequencies are off by four ulp at most, at distances below 9.
     assert np.abs(ours - theirs).max() <= LENGTH * 5 * 2.0**-24 + 2.0**-23
+    as_theirs = asked(direct, SINUSOIDS, length=LENGTH, dim=DIM, arithmetic="float32")["encoding"]
+    # Two ulp of a frequency at most, of an angle below 9, and the rounding of the sine.
+    assert np.abs(as_theirs - theirs).max() <= LENGTH * 2 * 2.0**-24 + 2.0**-24
 
 
 @pytest.mark.parametrize("number", range(len(XLNET)))

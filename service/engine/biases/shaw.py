@@ -8,7 +8,7 @@ from pydantic import Field
 from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
 from service.engine.relative import IndexDType, Integers, QueryKey, index_rows, index_tensors, sizes
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensors, Usage, unused
 
 Reach = Annotated[Integer | None, Field(ge=0, le=LARGEST_EXACT_INTEGER // 4)]
 
@@ -59,6 +59,11 @@ def _facts(params: Shaw, _inputs: Inputs) -> Facts:
     return {**size._asdict(), "table_rows": left + right + 1, "rows_used": highest - lowest + 1}
 
 
+def _notes(params: Shaw, _inputs: Inputs) -> list[str]:
+    both = params.left is not None and params.right is not None
+    return unused(params, ("max_relative_position",) if both else (), "left and right both given")
+
+
 def _sequence(params: Shaw, _inputs: Inputs) -> Sequence:
     return Sequence(params, 0)
 
@@ -83,6 +88,7 @@ SCHEME: Scheme[Shaw, None] = Scheme(
     prepare=lambda _params, _inputs: None,
     rows=_rows,
     facts=_facts,
+    notes=_notes,
     sequence=_sequence,
     examples=(
         Example("Distances clipped at two", {"length": "6", "max_relative_position": "2"}),

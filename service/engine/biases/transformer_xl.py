@@ -5,25 +5,22 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from service.engine.arithmetics import Angles
 from service.engine.frequencies import WAVE_BYTES
 from service.engine.positions import Values
 from service.engine.quantities import (
     LARGEST_EXACT_INTEGER,
-    Base,
     Dim,
     DType,
     Integer,
     Keys,
-    Layout,
     Length,
-    OddWidth,
     Queries,
 )
 from service.engine.relative import query_and_key_counts
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.sinusoids import SinusoidalTable, fastest, frequencies, write_table
-from service.engine.waves import Waves
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
+from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
 
 Span = Annotated[
     Literal["both", "legacy", "xlnet-bi", "xlnet-uni"],
@@ -34,7 +31,7 @@ Span = Annotated[
 ]
 
 
-class TransformerXL(Params):
+class TransformerXL(SinusoidalTable):
     """Parameters of `biases/transformer-xl`."""
 
     length: Length | None = None
@@ -46,9 +43,6 @@ class TransformerXL(Params):
         Integer | None,
         Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Positions beyond it, either way, are taken to be it."),
     ] = None
-    base: Base = 10_000.0
-    layout: Layout = "interleaved"
-    odd_width: OddWidth = "extra-sine"
     dtype: DType = "float32"
 
 
@@ -59,33 +53,34 @@ def _ends(params: TransformerXL) -> tuple[int, int]:
     return first, 1 - queries if params.span in ("both", "xlnet-bi") else 0
 
 
-def _table(params: TransformerXL) -> SinusoidalTable:
-    return SinusoidalTable(base=params.base, layout=params.layout, odd_width=params.odd_width)
-
-
 def _tensors(params: TransformerXL, _inputs: Inputs) -> Tensors:
     first, last = _ends(params)
-    fastest(_table(params), params.dim)
+    fastest(params, params.dim)
     return {"encoding": Tensor(("relative_position", "channel"), (first - last + 1, params.dim), params.dtype)}
 
 
-def _prepare(params: TransformerXL, _inputs: Inputs) -> Waves:
-    return Waves(frequencies(_table(params), params.dim))
+def _prepare(params: TransformerXL, _inputs: Inputs) -> Angles:
+    return table_angles(params, params.dim)
 
 
-def _rows(params: TransformerXL, _inputs: Inputs, state: Waves, _tensor: str, start: int, stop: int) -> Array:
+def _rows(params: TransformerXL, _inputs: Inputs, state: Angles, _tensor: str, start: int, stop: int) -> Array:
     first, _ = _ends(params)
     ascending: Values = range(first - stop + 1, first - start + 1)
     if params.clamp_len is not None:
         ascending = np.clip(np.array(ascending, np.float64), -params.clamp_len, params.clamp_len)
     out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
-    write_table(_table(params), state, ascending, out[::-1])
+    write_table(params, state, ascending, out[::-1])
     return out
 
 
 def _facts(params: TransformerXL, _inputs: Inputs) -> Facts:
     first, last = _ends(params)
     return {"first_position": first, "last_position": last, "rows": first - last + 1}
+
+
+def _notes(params: TransformerXL, _inputs: Inputs) -> list[str]:
+    idle = ("queries",) if params.span in ("legacy", "xlnet-uni") and params.keys is not None else ()
+    return arithmetic_note(params) + unused(params, idle, f"span={params.span}")
 
 
 def _sequence(params: TransformerXL, _inputs: Inputs) -> Sequence:
@@ -103,7 +98,7 @@ p.
 **Channel order**: `layout=interleaved` is sin w_0, cos w_0, sin w_1, ... (Conformer and its kin); `sin-cos` all sines,
 then all cosines (Transformer-XL, XLNet). Axes: (relative_position, channel)."""
 
-SCHEME: Scheme[TransformerXL, Waves] = Scheme(
+SCHEME: Scheme[TransformerXL, Angles] = Scheme(
     family="biases",
     name="transformer-xl",
     title="Relative sinusoids",
@@ -115,6 +110,7 @@ SCHEME: Scheme[TransformerXL, Waves] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
+    notes=_notes,
     sequence=_sequence,
     state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
     examples=(
