@@ -13,23 +13,21 @@ import numpy as np
 from service.engine.pairs import Floats, Pair, add, divide, multiply, two_product, two_sum
 from service.engine.reals import Reals, geometric
 
-CELLS = 128  # of [1/2, 1), each with a centre whose logarithm is known
+STEPS = 128  # of [1, 2], each with a logarithm that is known
 TERMS = 13  # of the exponential's series: r^14 / 14! is below 2^-94 for |r| <= ln(2) / 64
 PARTS = 32  # of one octave, each with a power of two that is known
 
 
 @cache
-def _centres() -> tuple[Floats, Pair]:
-    """The centres of the cells, and their logarithms."""
-    centres = [Fraction(2 * (CELLS + cell) + 1, 4 * CELLS) for cell in range(CELLS)]
-    return np.array(centres, np.float64), Pair(*Reals.of(centres).logarithm().pairs())
+def _steps() -> Pair:
+    """ln(1 + i / STEPS) for i = 0 ... STEPS: the last is ln 2."""
+    return Pair(*Reals.of([1 + Fraction(step, STEPS) for step in range(STEPS + 1)]).logarithm().pairs())
 
 
 @cache
-def _octave() -> tuple[Pair, Pair]:
-    """ln 2, and the powers 2^(j / PARTS)."""
-    powers = geometric(2.0, [Fraction(part, PARTS) for part in range(PARTS)])
-    return Pair(*Reals.of([2]).logarithm().pairs()), Pair(*powers.pairs())
+def _octave() -> Pair:
+    """The powers 2^(j / PARTS) within an octave."""
+    return Pair(*geometric(2.0, [Fraction(part, PARTS) for part in range(PARTS)]).pairs())
 
 
 @cache
@@ -46,24 +44,29 @@ def exact(values: Floats) -> Pair:
     return Pair(values, np.zeros_like(values))
 
 
-def logarithm(x: Pair) -> Pair:
-    """ln x for x > 0, within 2^-78 + 2^-100 |ln x|.
+def natural(numbers: Floats) -> Pair:
+    """ln of float64 x > 0; of 1 it is 0 exactly.
 
-    With x = 2^e m and c the centre of m's cell, ln x = e ln 2 + ln c + 2 artanh((m - c) / (m + c)).
-
-    >>> logarithm(exact(np.array([1.0, 2.0, 10.0]))).high.tolist()[1:]
-    [0.6931471805599453, 2.302585092994046]
+    >>> natural(np.array([1.0, 2.0, 10.0])).high.tolist()
+    [0.0, 0.6931471805599453, 2.302585092994046]
     """
-    mantissa, exponent = np.frexp(x.high)
-    m = Pair(mantissa, np.ldexp(x.low, -exponent))
-    centres, logarithms = _centres()
-    cell = (mantissa * (2 * CELLS)).astype(np.intp) - CELLS
-    centre = centres[cell]
-    tangent = divide(Pair(*two_sum(mantissa - centre, m.low)), add(m, exact(centre)))
+    return logarithm(exact(numbers))
+
+
+def logarithm(x: Pair) -> Pair:
+    """ln x for x > 0, within 2^-66 |ln x| for x >= 1, and within 2^-78 + 2^-66 |ln x| below.
+
+    With x = 2^e m and c the multiple of 1/128 nearest to m, ln x = e ln 2 + ln c + 2 artanh((m - c) / (m + c)).
+    """
+    fraction, exponent = np.frexp(x.high)
+    m = Pair(2 * fraction, np.ldexp(x.low, 1 - exponent))
+    step = np.rint((m.high - 1) * STEPS).astype(np.intp)
+    near = 1 + step / STEPS
+    tangent = divide(two_sum(m.high - near, m.low), add(m, exact(near)))
     doubled = Pair(2 * tangent.high, 2 * tangent.low)
-    ln_two, _ = _octave()
-    octaves = multiply(ln_two, exact(exponent.astype(np.float64)))
-    return add(add(octaves, logarithms.at(cell)), add(doubled, multiply(doubled, exact(_series(tangent.high)))))
+    steps = _steps()
+    whole = multiply(steps.at(slice(STEPS, None)), exact(exponent - 1.0))
+    return add(add(whole, steps.at(step)), add(doubled, multiply(doubled, exact(_series(tangent.high)))))
 
 
 def _series(tangent: Floats) -> Floats:
@@ -83,7 +86,7 @@ def exponential(x: Pair) -> Pair:
     >>> exponential(exact(np.array([0.0, 1.0]))).high.tolist()
     [1.0, 2.718281828459045]
     """
-    ln_two, powers = _octave()
+    ln_two = _steps().at(slice(STEPS, None))
     n = np.rint(x.high * (PARTS / ln_two.high))
     whole, part = np.divmod(n.astype(np.int64), PARTS)
     rest = add(x, multiply(exact(-n / PARTS), ln_two))
@@ -91,7 +94,7 @@ def exponential(x: Pair) -> Pair:
     total = Pair(*(np.broadcast_to(half, rest.high.shape) for half in inverses.at(slice(TERMS, None))))
     for order in range(TERMS - 1, -1, -1):
         total = add(inverses.at(slice(order, order + 1)), multiply(total, rest))
-    value = multiply(powers.at(part), total)
+    value = multiply(_octave().at(part), total)
     return Pair(np.ldexp(value.high, whole), np.ldexp(value.low, whole))
 
 
@@ -101,7 +104,7 @@ def power(base: Floats, exponent: Floats) -> Pair:
     >>> power(np.array([2.0, 9.0]), np.array([0.5, 0.5])).high.tolist()
     [1.4142135623730951, 3.0]
     """
-    return exponential(multiply(logarithm(exact(base)), exact(exponent)))
+    return exponential(multiply(natural(base), exact(exponent)))
 
 
 def log1p_product(factor: Floats, multiplier: Floats) -> Pair:

@@ -6,7 +6,7 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.logarithms import exact, exponential, log1p_product, logarithm, power
+from service.engine.logarithms import exact, exponential, log1p_product, natural, power
 from service.engine.pairs import Pair, divide
 from service.engine.relative import PIECE
 from tests.engine.answers import DTYPE_NAMES, assert_rounded_once, close, only, refused
@@ -24,10 +24,13 @@ def within(got: Pair, expected: list[mpf], absolute: float, relative: float) -> 
 
 def test_logarithms_have_more_digits_than_float64() -> None:
     near_one = 1 + RANDOM.uniform(1e-6, 1e-3, 300)
-    x = np.concatenate([np.arange(1.0, 700.0), np.exp(RANDOM.uniform(-600, 600, 300)), near_one, [0.5, 2.0**-300]])
+    tiny_more = 1 + 2.0 ** -np.arange(1, 53)
+    x = np.concatenate([np.arange(1.0, 700.0), np.exp(RANDOM.uniform(0, 600, 300)), near_one, tiny_more])
     with mpmath.workprec(PRECISION_BITS):
-        expected = [mpmath.log(mpf(each)) for each in x.tolist()]
-    within(logarithm(exact(x)), expected, 2.0**-78, 2.0**-100)
+        expected = [mpmath.log(mpf(each)) for each in [*x.tolist(), *(1 / x).tolist()]]
+    within(natural(x), expected[: len(x)], 0, 2.0**-66)
+    within(natural(1 / x), expected[len(x) :], 2.0**-78, 2.0**-66)
+    assert [half[0] for half in natural(np.array([1.0]))] == [0, 0]
 
 
 def test_exponentials_and_powers_too() -> None:
