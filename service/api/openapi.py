@@ -29,6 +29,7 @@ every GET without its body. Every refusal is a problem document (RFC 9457)."""
 TAGS = {
     "encodings": "A table of one row for each position.",
     "biases": "What is added to attention scores, and what it is made of.",
+    "masks": "Which keys a query may attend to, as truth values or as numbers to add to attention scores.",
     "analyses": "What encodings do: figures about them.",
     "apply": "Encodings applied to your own vectors, embeddings or scores.",
     "catalogue": "What the service knows: derived from the same records as everything else.",

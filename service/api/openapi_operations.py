@@ -76,7 +76,7 @@ def _unheld(scheme: AnyScheme, kind: str) -> list[int]:
 
 
 def _about(scheme: AnyScheme, method: str, kind: str) -> Schema:
-    at = ", at positions in the body" if method == "post" and not scheme.needs_body else ""
+    at = f", with {scheme.inputs[0].name} in the body" if method == "post" and not scheme.needs_body else ""
     return {
         "operationId": operation_id(scheme, method, kind),
         "tags": [scheme.family],

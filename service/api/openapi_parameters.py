@@ -96,5 +96,5 @@ def _value(given: str, schema: Schema) -> Any:
 
 
 def may_be_infinite(scheme: AnyScheme) -> bool:
-    """Whether an answer can hold what JSON cannot: tables are finite, or refused; what callers bring need not be."""
-    return scheme.needs_body
+    """Whether an answer can hold what JSON cannot: where its record says so, and where callers bring numbers."""
+    return scheme.infinite or scheme.needs_body

@@ -16,8 +16,21 @@ from service.engine.biases import (
     t5_buckets,
     transformer_xl,
 )
-from service.engine.encodings import rope, sinusoidal
+from service.engine.encodings import (
+    calendar,
+    cyclic,
+    fourier,
+    gaussian_fourier,
+    mtan,
+    rope,
+    sinusoidal,
+    temperature,
+    time2vec,
+    timestep,
+)
+from service.engine.masks import block, causal, chunked, combined, packed, padding, prefix, segments, sliding
 from service.engine.operations import alibi as apply_alibi
+from service.engine.operations import mask as apply_mask
 from service.engine.operations import rope as apply_rope
 from service.engine.operations import sinusoidal as apply_sinusoidal
 from service.engine.scheme import Scheme
@@ -25,6 +38,14 @@ from service.engine.scheme import Scheme
 SCHEMES: tuple[Scheme[Any, Any], ...] = (
     sinusoidal.SCHEME,
     rope.SCHEME,
+    timestep.SCHEME,
+    fourier.SCHEME,
+    gaussian_fourier.SCHEME,
+    cyclic.SCHEME,
+    calendar.SCHEME,
+    time2vec.SCHEME,
+    mtan.SCHEME,
+    temperature.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
     t5_buckets.SCHEME,
@@ -36,10 +57,20 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     kerple.SCHEME,
     sandwich.SCHEME,
     fire.SCHEME,
+    causal.SCHEME,
+    sliding.SCHEME,
+    chunked.SCHEME,
+    prefix.SCHEME,
+    block.SCHEME,
+    packed.SCHEME,
+    segments.SCHEME,
+    padding.SCHEME,
+    combined.SCHEME,
     precision.SCHEME,
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_alibi.SCHEME,
+    apply_mask.SCHEME,
 )
 
 

@@ -45,11 +45,16 @@ class Where:
         return ("position",) if len(self.shape) == 1 else (*batch_axes(len(self.shape) - 1), "position")
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest position."""
+        if isinstance(self.values, range):
+            return float(self.values[0]), float(self.values[-1])
+        return float(self.values.min()), float(self.values.max())
+
+    @property
     def farthest(self) -> float:
         """The largest distance from position 0."""
-        if isinstance(self.values, range):
-            return float(max(abs(self.values[0]), abs(self.values[-1])))
-        return float(np.abs(self.values).max())
+        return max(abs(end) for end in self.ends)
 
 
 def batch_axes(count: int) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def _position(value: object) -> object:
     return number
 
 
-def _listed(read: Callable[[object], object], what: str) -> Callable[[object], object]:
+def _listed(read: Callable[[object], object], what: str, example: str = "0,5,7") -> Callable[[object], object]:
     def entries(value: object) -> object:
         if not isinstance(value, str):
             return value
@@ -71,9 +71,8 @@ def _listed(read: Callable[[object], object], what: str) -> Callable[[object], o
                 {"limit": LONGEST_LIST},
             )
         if "" in parts:
-            raise PydanticCustomError(
-                "list", "a comma-separated list of {what} is needed, such as 0,5,7", {"what": what}
-            )
+            place = {"what": what, "example": example}
+            raise PydanticCustomError("list", "a comma-separated list of {what} is needed, such as {example}", place)
         return tuple(entry(index, part) for index, part in enumerate(parts))
 
     def entry(index: int, part: str) -> object:
@@ -84,6 +83,16 @@ def _listed(read: Callable[[object], object], what: str) -> Callable[[object], o
             raise PydanticCustomError(error.type, "entry {index}: {why}", place) from None
 
     return entries
+
+
+def listed_reals(what: str) -> Callable[[object], object]:
+    """A reader of comma-separated real numbers, which a refusal calls `what`."""
+    return _listed(_real, what)
+
+
+def listed_texts(what: str, example: str) -> Callable[[object], object]:
+    """A reader of comma-separated words."""
+    return _listed(lambda text: text, what, example)
 
 
 Integer = Annotated[int, BeforeValidator(_integer)]
@@ -139,6 +148,24 @@ Window = Annotated[
         description="Patches of an attention window: height,width, or frames,height,width for video.",
     ),
 ]
+Origin = Annotated[
+    float,
+    BeforeValidator(_position),
+    Field(
+        ge=-LARGEST_EXACT_INTEGER,
+        le=LARGEST_EXACT_INTEGER,
+        description="The position that counts as 0: it is subtracted first, in float64.",
+    ),
+]
+SegmentLengths = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=LARGEST_EXACT_INTEGER)], ...],
+    BeforeValidator(_listed(_integer, "lengths")),
+    Field(
+        min_length=1,
+        max_length=LONGEST_LIST,
+        description="Lengths of the sequences that share a row, comma-separated; together they are the keys.",
+    ),
+]
 Heads = Annotated[
     Integer, Field(ge=1, le=65_536, description="Number of attention heads (any, not only powers of two).")
 ]
@@ -161,6 +188,14 @@ Layout = Annotated[
         description="Channel order: `interleaved` sin, cos, sin, cos, ...; `sin-cos` all sines then all cosines; "
         "`cos-sin` the reverse."
     ),
+]
+AngleFactor = Annotated[
+    Literal["one", "pi", "two-pi"],
+    Field(description="What multiplies every frequency: 1, pi or 2 pi."),
+]
+Seed = Annotated[
+    Integer,
+    Field(ge=0, le=LARGEST_EXACT_INTEGER, description="Seed of the random numbers: the same seed, the same bytes."),
 ]
 OddWidth = Annotated[
     Literal["extra-sine", "zero-column", "refuse"],

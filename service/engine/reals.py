@@ -203,6 +203,12 @@ def pi() -> Decimal:
         return Decimal(16 * arctangent(5) - 4 * arctangent(239)).scaleb(-110)
 
 
+def angle_factor(name: str) -> Decimal:
+    """1, pi or 2 pi, for `one`, `pi` and `two-pi`."""
+    with localcontext(MANY_DIGITS):
+        return {"one": Decimal(1), "pi": pi(), "two-pi": 2 * pi()}[name]
+
+
 def sine_cosine(angle: Decimal) -> tuple[Decimal, Decimal]:
     """sin and cos of an angle of at most a few radians, by Taylor's series to the 80th digit.
 

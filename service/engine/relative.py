@@ -2,7 +2,7 @@
 their distance alone."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -15,6 +15,7 @@ from service.engine.positions import as_positions, given_positions
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, Keys, Length, Positions, Queries
 from service.engine.rounding import nearest_of_sum
 from service.engine.scheme import Array, Inputs, Params, Tensor, Tensors
+from service.engine.scores import Extent, extent, refuse_uncountable
 
 QueryOffset = Annotated[
     Integer,
@@ -74,12 +75,10 @@ def position_rows(positions: Integers, of: Callable[[Integers], Integers], dtype
     return of(keys - positions.reshape(-1)[start:stop, None]).astype(dtype)
 
 
-class Sizes(NamedTuple):
+class Sizes(Extent):
     """Queries, keys and the position of the first query; keys stand at 0, 1, ..."""
 
-    queries: int
-    keys: int
-    offset: int
+    __slots__ = ()
 
     @property
     def largest_distance(self) -> int:
@@ -103,41 +102,13 @@ def sizes(params: QueryKey) -> Sizes:
     >>> sizes(QueryKey(queries=1, keys=4))
     Sizes(queries=1, keys=4, offset=3)
     """
-    queries, keys = query_and_key_counts(params.length, params.queries, params.keys)
-    return Sizes(queries, keys, keys - queries if params.offset is None else params.offset)
-
-
-def query_and_key_counts(length: int | None, queries: int | None, keys: int | None) -> tuple[int, int]:
-    """How many queries and keys a request means.
-
-    >>> query_and_key_counts(5, None, None), query_and_key_counts(None, 2, None)
-    ((5, 5), (2, 2))
-    """
-    if length is not None:
-        for name, given in (("queries", queries), ("keys", keys)):
-            if given is not None:
-                raise Refusal(name, "conflict", f"length means both queries and keys; give length, or {name}, not both")
-    queries = length or queries
-    if queries is None:
-        raise Refusal("length", "missing", "length is missing: give length=, or queries= and keys=")
-    return queries, length or keys or queries
-
-
-def refuse_far(size: Sizes) -> None:
-    """Refuse distances that float64 does not count."""
-    if abs(size.offset) + size.queries + size.keys > LARGEST_EXACT_INTEGER:
-        raise Refusal(
-            "offset",
-            "out_of_range",
-            "offset, queries and keys together reach beyond 2^53, where distances stop being exact",
-            limit=LARGEST_EXACT_INTEGER,
-        )
+    return Sizes(*extent(params.length, params.queries, params.keys, params.offset))
 
 
 def index_tensors(params: QueryKey, table_rows: int, dtype: str) -> Tensors:
     """One matrix of indices into a table of so many rows, for every query and key."""
     size = sizes(params)
-    refuse_far(size)
+    refuse_uncountable(size)
     refuse_large_index(table_rows - 1, dtype)
     return {"index": Tensor(("query", "key"), (size.queries, size.keys), dtype)}
 

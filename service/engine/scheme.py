@@ -140,6 +140,7 @@ class Scheme(Generic[P, S]):
                                    one request become equal, and the reply states what was used
     `instead`                      what to ask for where the whole would be too large
     `state_bytes(params, inputs)`  about how much memory the prepared state takes, so that shared states are bounded
+    `infinite`                     whether some parameters make infinities, which JSON cannot hold
     """
 
     family: str
@@ -163,6 +164,7 @@ class Scheme(Generic[P, S]):
     state_bytes: Callable[[P, Inputs], int] = no_state_bytes
     resolve: Callable[[P, Inputs], P] = as_given
     instead: str = ""
+    infinite: bool = False
 
     @property
     def key(self) -> tuple[str, str]:

@@ -35,6 +35,14 @@ def float32_frequencies(base: float, dim: float, count: int, *, form: Literal["p
     return _exponentials(Decimal(1), doubled * np.float32(slope))
 
 
+def divided_float32_frequencies(base: float, divisor: float, count: int) -> Singles:
+    """exp(f32(f32(-ln(base)) * f32(k)) / f32(divisor)), k = 0 .. count - 1: how diffusers has its timesteps."""
+    with localcontext(MANY_DIGITS):
+        slope = -float(real(base).ln())
+    exponents = np.arange(count, dtype=np.float32) * np.float32(slope) / np.float32(divisor)
+    return _exponentials(Decimal(1), exponents)
+
+
 def _powers(base: float, exponents: Singles) -> Singles:
     """base ** exponent, each rounded once to float32."""
     with localcontext(MANY_DIGITS):

@@ -9,8 +9,9 @@ from pydantic import Field
 from service.engine.frequencies import refuse_overflow
 from service.engine.quantities import Real
 from service.engine.reals import Reals, geometric
-from service.engine.relative import Integers, Sizes, parts, refuse_far, write_by_distance
+from service.engine.relative import Integers, Sizes, parts, write_by_distance
 from service.engine.scheme import Array, Params
+from service.engine.scores import refuse_uncountable
 from service.engine.waves import products
 
 BiasForm = Annotated[
@@ -70,7 +71,7 @@ def write_bias(factors: Reals, form: str, size: Sizes, start: int, out: Array) -
 
 def refuse_unanswerable(params: Slopes, form: str, heads: int, size: Sizes, dtype: str) -> None:
     """Refuse distances that float64 does not count, and biases that the number format cannot hold."""
-    refuse_far(size)
+    refuse_uncountable(size)
     farthest = size.keys - 1 if form == "key-only" else size.largest_distance
     refuse_overflow(farthest * steepest(heads, params.alibi_bias_max), dtype, "the bias")
 

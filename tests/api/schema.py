@@ -1,5 +1,6 @@
 """Enough of JSON Schema to hold an answer against the OpenAPI document, and to say where it differs."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,11 +20,12 @@ BOUNDS: dict[str, Any] = {
     "exclusiveMaximum": lambda value, bound: value < bound,
     "minItems": lambda value, bound: len(value) >= bound,
     "maxItems": lambda value, bound: len(value) <= bound,
+    "pattern": lambda value, pattern: re.search(pattern, value) is not None,
 }
 ANNOTATIONS = {"description", "format", "default", "examples"}
 UNDERSTOOD = ANNOTATIONS | {
     *BOUNDS,
-    *("$ref", "anyOf", "type", "enum", "const", "items", "properties", "required", "additionalProperties"),
+    *("$ref", "anyOf", "type", "pattern", "enum", "const", "items", "properties", "required", "additionalProperties"),
 }
 
 
@@ -53,6 +55,8 @@ def faults(document: Mapping[str, Any], schema: Any, value: Any, place: str = ""
         return
     if "enum" in schema and value not in schema["enum"]:
         yield f"{place}: {value!r} is not in {schema['enum']}"
+    if "pattern" in schema and value is not None and not re.search(schema["pattern"], value):
+        yield f"{place}: {value!r} does not match {schema['pattern']}"
     if "const" in schema and value != schema["const"]:
         yield f"{place}: {value!r} is not {schema['const']!r}"
     if value is not None:

@@ -12,13 +12,23 @@ from service.engine import SCHEMES, by_key
 from service.engine.scheme import Example, Scheme, Usage, whole
 from tests.engine.answers import Array
 
-FOLDERS = {name: name for name in ("analyses", "biases", "encodings")} | {"operations": "apply"}
+FOLDERS = {name: name for name in ("analyses", "biases", "encodings", "masks")} | {"operations": "apply"}
 Records = pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: "/".join(scheme.key))
 ROUNDING = {
     "analyses": {"faithful"},
     "encodings": {"correct"},
     "biases": {"correct", "faithful", "integer"},
+    "masks": {"correct"},
     "apply": {"faithful"},
+}
+# Schemes that promise less than their family.
+FAITHFUL = {("encodings", "temperature")}
+# Schemes outside apply that are about the caller's own arrays.
+BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined")}
+# What a usage needs beside its own parameters, by scheme.
+NEEDED = {
+    ("masks", "packed"): {"segment_lengths": "3,2"},
+    ("encodings", "temperature"): {"length": "3", "offset": "139262"},
 }
 
 
@@ -26,16 +36,27 @@ def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]
     """A small request: what is needed beside an example's or a usage's own parameters."""
     if isinstance(example, Example):
         return dict(example.query)
-    needed = {"dim": "16", "heads": "6", "length": "5"}
-    return {name: text for name, text in needed.items() if name in scheme.params.model_fields} | dict(
-        example.parameters
-    )
+    needed = {
+        "dim": "16",
+        "heads": "6",
+        "length": "5",
+        "window": "3",
+        "chunk_size": "2",
+        "block_size": "2",
+        "prefix": "2",
+    }
+    fitting = {name: text for name, text in needed.items() if name in scheme.params.model_fields}
+    return fitting | NEEDED.get(scheme.key, {}) | dict(example.parameters)
 
 
 def arrays(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Array]:
     if isinstance(example, Usage):
-        first = np.random.default_rng(1).standard_normal((3, 5, 128)).astype(np.float32)
-        return {array.name: first for array in scheme.inputs if array.required}
+        first: Array = np.random.default_rng(1).standard_normal((3, 5, 128)).astype(np.float32)
+        if scheme.family == "masks":
+            required = [array.name for array in scheme.inputs if array.required]
+            return {name: np.roll(np.eye(5, dtype=np.int64), shift) for shift, name in enumerate(required)}
+        given = {array.name: first for array in scheme.inputs if array.required}
+        return given | ({"mask": first > 0} if "mask" in given else {})
     body = example.body or {}
     given = {name: np.asarray(value) for name, value in body.get("tensors", {}).items()}
     return given | ({"positions": np.asarray(body["positions"])} if "positions" in body else {})
@@ -64,11 +85,11 @@ def test_it_says_what_it_is(scheme: Scheme[Any, Any]) -> None:
     assert scheme.title[0].isupper()
     assert "**Axes**" in scheme.description or "Axes: (" in scheme.description or "(…" in scheme.description
     assert "`" in scheme.description
-    assert re.search(r"\b20[0-9]{2}\b", scheme.reference)
-    assert scheme.rounding in ROUNDING[scheme.family]
+    assert re.search(r"\b(19|20)\d\d\b", scheme.reference)
+    assert scheme.rounding in ({"faithful"} if scheme.key in FAITHFUL else ROUNDING[scheme.family])
     assert scheme.revision >= 1
     assert scheme.properties["learned parameters"]
-    assert scheme.needs_body == (scheme.family == "apply")
+    assert scheme.needs_body == (scheme.family == "apply" or scheme.key in BODY_ONLY)
 
 
 @Records

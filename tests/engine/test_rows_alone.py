@@ -14,6 +14,7 @@ from service.engine.tables import Call, TableCache
 from tests.engine.answers import Array
 
 RANDOM = np.random.default_rng(17)
+TOKENS = RANDOM.integers(0, 2, (4, 30))
 REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "sinusoidal": ("encodings/sinusoidal", {"length": 300, "offset": -150, "dim": 34}, {}),
     "sinusoidal odd": (
@@ -27,6 +28,28 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "rope pairs": ("encodings/rope", {"length": 90, "dim": 12, "pairing": "interleaved", "dtype": "float64"}, {}),
     "rope float32": ("encodings/rope", {"length": 90, "offset": -7, "dim": 12, "arithmetic": "float32"}, {}),
     "rope ggml": ("encodings/rope", {"length": 90, "dim": 12, "arithmetic": "ggml", "columns": "half"}, {}),
+    "timestep": ("encodings/timestep", {"length": 300, "offset": -9, "dim": 13, "scale": 0.3}, {}),
+    "timestep float32": (
+        "encodings/timestep",
+        {"dim": 12, "arithmetic": "float32", "dtype": "float16"},
+        {"positions": RANDOM.uniform(0, 1000, (9, 10))},
+    ),
+    "cyclic": ("encodings/cyclic", {"length": 300, "offset": -9, "period": (7.0, 365.25), "origin": 0.5}, {}),
+    "fourier": ("encodings/fourier", {"length": 90, "offset": -7, "bands": 3, "include_input": "first"}, {}),
+    "fourier of points": (
+        "encodings/fourier",
+        {"bands": 5, "coordinates": "last-axis", "layout": "cos-sin", "dtype": "float64"},
+        {"positions": RANDOM.standard_normal((9, 10, 3))},
+    ),
+    "gaussian-fourier": ("encodings/gaussian-fourier", {"length": 90, "offset": -7, "dim": 6, "seed": 3}, {}),
+    "gaussian-fourier of points": (
+        "encodings/gaussian-fourier",
+        {"dim": 8, "seed": 3, "coordinates": "last-axis", "layout": "interleaved"},
+        {"positions": RANDOM.standard_normal((9, 10, 3))},
+    ),
+    "time2vec": ("encodings/time2vec", {"length": 90, "offset": -7, "dim": 5, "seed": 3, "origin": 0.5}, {}),
+    "mtan": ("encodings/mtan", {"length": 90, "offset": -7, "dim": 6, "origin": 3.0, "dtype": "float16"}, {}),
+    "calendar": ("encodings/calendar", {"length": 300, "offset": -150, "unit": "hours", "frequency": "min"}, {}),
     "alibi": ("biases/alibi", {"heads": 6, "queries": 15, "keys": 11}, {}),
     "alibi key-only": ("biases/alibi", {"heads": 90, "length": 11, "form": "key-only", "dtype": "float16"}, {}),
     "slopes": ("biases/alibi-slopes", {"heads": 71}, {}),
@@ -46,6 +69,22 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "kerple": ("biases/kerple", {"r1": (1.0, 0.3), "r2": (0.2, 5.0), "queries": 15, "keys": 40}, {}),
     "sandwich": ("biases/sandwich", {"heads": 3, "dim": 10, "queries": 15, "keys": 40}, {}),
     "fire": ("biases/fire", {"queries": 25, "keys": 40, "threshold": 20, "dtype": "float64"}, {}),
+    "temperature": ("encodings/temperature", {"length": 300, "offset": 8100, "dtype": "float64"}, {}),
+    "causal": ("masks/causal", {"queries": 90, "keys": 70}, {}),
+    # Over the same keys, so from the same table, but from another position on.
+    "causal top-left": ("masks/causal", {"queries": 60, "keys": 70, "alignment": "top-left"}, {}),
+    "sliding": ("masks/sliding", {"length": 90, "window": 7, "direction": "bidirectional", "dtype": "float16"}, {}),
+    "chunked": ("masks/chunked", {"chunk_size": 4}, {"attention_mask": TOKENS}),
+    "prefix": ("masks/prefix", {"length": 90, "prefix": 20, "offset": -9, "empty_rows": "attend-all"}, {}),
+    "block": ("masks/block", {"length": 90, "block_size": 8, "reach": "causal", "dtype": "bfloat16"}, {}),
+    "packed": ("masks/packed", {"segment_lengths": (31, 2, 57), "queries": 95}, {}),
+    "segments": (
+        "masks/segments",
+        {"empty_rows": "attend-all", "dtype": "float32", "fill": "-inf"},
+        {"segment_ids": RANDOM.integers(0, 3, TOKENS.shape), "attention_mask": TOKENS},
+    ),
+    "padding": ("masks/padding", {"queries": 5}, {"attention_mask": TOKENS}),
+    "combined": ("masks/combined", {"operator": "or"}, {"a": np.tri(30, dtype=int), "b": TOKENS[:, None, :]}),
     "apply sinusoidal": ("apply/sinusoidal", {"offset": 5}, {"x": RANDOM.standard_normal((6, 15, 10))}),
     "apply rope": (
         "apply/rope",
@@ -54,6 +93,11 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     ),
     "sinusoidal float32": ("encodings/sinusoidal", {"length": 90, "dim": 34, "arithmetic": "float32"}, {}),
     "precision": ("analyses/precision", {"length": 300, "offset": 5000, "dim": 12}, {}),
+    "apply mask": (
+        "apply/mask",
+        {"empty_rows": "attend-all"},
+        {"x": RANDOM.standard_normal((4, 3, 10, 30)), "mask": TOKENS[:, None]},
+    ),
     "apply alibi": ("apply/alibi", {"form": "symmetric"}, {"x": RANDOM.standard_normal((2, 3, 15, 10))}),
 }
 WHOLE: dict[str, dict[str, Array]] = {}

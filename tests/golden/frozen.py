@@ -1,7 +1,7 @@
 """Frozen arrays: numbers of named library releases, with where they came from written inside the file.
 
-`python -m tests.golden.make_rope` (and `make_sinusoidal`, `make_alibi`, `make_relative`, `make_minilm`) makes a file
-again; it needs the libraries that the file names. The tests only read. The same libraries give the same bytes.
+`python -m tests.golden.make_rope` (and `make_sinusoidal`, `make_alibi`, `make_masks`, ...) makes a file again;
+it needs the libraries that the file names. The tests only read. The same libraries give the same bytes.
 """
 
 import importlib.metadata

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.golden import make_alibi, make_relative, make_rope, make_sinusoidal
+from tests.golden import make_alibi, make_fourier, make_masks, make_relative, make_rope, make_sinusoidal, make_timestep
 from tests.golden.frozen import Numbers, load
 
 SOURCES = ["frozen", pytest.param("live", marks=pytest.mark.oracle)]
@@ -30,3 +30,21 @@ def alibi(request: pytest.FixtureRequest) -> Numbers:
 def relative(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_relative.py` describes."""
     return load("relative") if request.param == "frozen" else make_relative.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def timestep(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_timestep.py` describes."""
+    return load("timestep") if request.param == "frozen" else make_timestep.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def fourier(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_fourier.py` describes."""
+    return load("fourier") if request.param == "frozen" else make_fourier.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def masks(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_masks.py` describes."""
+    return load("masks") if request.param == "frozen" else make_masks.build()

@@ -16,10 +16,10 @@ from service.engine.relative import (
     distinct,
     index_rows,
     index_tensors,
-    refuse_far,
     sizes,
 )
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scores import refuse_uncountable
 
 MOST_STEPS = 65_536
 
@@ -74,7 +74,7 @@ def _middle(params: DebertaBuckets) -> int:
 def _steps(params: DebertaBuckets) -> int:
     """How many logarithmic buckets of a direction the distances of this matrix reach into, or a few more."""
     middle, size = _middle(params), sizes(params)
-    refuse_far(size)
+    refuse_uncountable(size)
     farthest = size.largest_distance
     if farthest <= middle:
         return 0

@@ -8,9 +8,10 @@ from pydantic import Field
 from service.engine.logarithms import exact, log1p_product
 from service.engine.pairs import Floats, Pair, add, divide
 from service.engine.quantities import DType, Real
-from service.engine.relative import PIECE, QueryKey, Sizes, line, parts, refuse_far, sizes, windows
+from service.engine.relative import PIECE, QueryKey, Sizes, line, parts, sizes, windows
 from service.engine.rounding import DTYPES, nearest_of_sum
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scores import refuse_uncountable
 
 
 class Fire(QueryKey):
@@ -31,7 +32,7 @@ class Fire(QueryKey):
 
 def _tensors(params: Fire, _inputs: Inputs) -> Tensors:
     size = sizes(params)
-    refuse_far(size)
+    refuse_uncountable(size)
     return {"distance": Tensor(("query", "key"), (size.queries, size.keys), params.dtype)}
 
 

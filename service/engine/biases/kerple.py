@@ -11,9 +11,10 @@ from service.engine.frequencies import refuse_overflow
 from service.engine.logarithms import exact, log1p_product, power
 from service.engine.pairs import Floats, Pair, multiply
 from service.engine.quantities import DType, PerHead
-from service.engine.relative import QueryKey, refuse_far, sizes, write_faithfully
+from service.engine.relative import QueryKey, sizes, write_faithfully
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scores import refuse_uncountable
 
 LEAST_LOGARITHMIC = 1e-6
 
@@ -57,7 +58,7 @@ def _check(params: Kerple) -> None:
 def _tensors(params: Kerple, _inputs: Inputs) -> Tensors:
     _check(params)
     size = sizes(params)
-    refuse_far(size)
+    refuse_uncountable(size)
     farthest = float(size.largest_distance)
     falls = (log1p(b * farthest) if params.form == "log" else farthest**b for b in params.r2)
     refuse_overflow(max(a * fall for a, fall in zip(params.r1, falls, strict=True)), params.dtype, "the bias")

@@ -12,9 +12,10 @@ from service.engine.frequencies import WAVE_BYTES, fastest_frequency, refuse_ove
 from service.engine.pairs import Floats
 from service.engine.quantities import Base, Heads, Integer
 from service.engine.reals import geometric
-from service.engine.relative import QueryKey, Sizes, refuse_far, sizes, write_by_distance
+from service.engine.relative import QueryKey, Sizes, sizes, write_by_distance
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scores import refuse_uncountable
 from service.engine.waves import Waves
 
 MOST_SINES = 1 << 26  # distances times frequencies: some two seconds of work
@@ -54,7 +55,7 @@ def _nearest(size: Sizes) -> int:
 
 def _tensors(params: Sandwich, _inputs: Inputs) -> Tensors:
     size = sizes(params)
-    refuse_far(size)
+    refuse_uncountable(size)
     exponents = _exponents(params)
     fastest_frequency(params.base, -float(exponents[-1]), "base")
     distances = size.largest_distance - _nearest(size) + 1

@@ -17,9 +17,9 @@ from service.engine.quantities import (
     Length,
     Queries,
 )
-from service.engine.relative import query_and_key_counts
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
+from service.engine.scores import extent
 from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
 
 Span = Annotated[
@@ -48,7 +48,7 @@ class TransformerXL(SinusoidalTable):
 
 def _ends(params: TransformerXL) -> tuple[int, int]:
     """The first position and the last: they descend."""
-    queries, keys = query_and_key_counts(params.length, params.queries, params.keys)
+    queries, keys, _ = extent(params.length, params.queries, params.keys, None)
     first = keys if params.span.startswith("xlnet") else keys - 1
     return first, 1 - queries if params.span in ("both", "xlnet-bi") else 0
 

@@ -1,0 +1,254 @@
+"""Calendar features of moments in time, as GluonTS and Informer compute them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import floor
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from service.engine.errors import Refusal
+from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, sequence, where
+from service.engine.quantities import LONGEST_LIST, DType, listed_texts
+from service.engine.rounding import DTYPES, nearest
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
+from service.engine.seasons import PATTERN, granularity, seasonality
+from service.engine.timestamps import (
+    DAY,
+    FIRST,
+    HOUR,
+    LAST,
+    MINUTE,
+    SECOND,
+    UNITS,
+    Moments,
+    Timestamp,
+    Unit,
+    first_day,
+    iso_week,
+    moment,
+    moments,
+    month,
+    weekday,
+)
+
+EPOCH = "1970-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """How many values a feature has, what calendars call the first of them, and its index, from 0, at some moments."""
+
+    count: int
+    first: int
+    index: Callable[[Moments], Moments]
+
+
+FEATURES = {
+    "second-of-minute": Feature(60, 0, lambda at: at // SECOND % 60),
+    "minute-of-hour": Feature(60, 0, lambda at: at // MINUTE % 60),
+    "quarter-of-hour": Feature(4, 0, lambda at: at // (15 * MINUTE) % 4),
+    "hour-of-day": Feature(24, 0, lambda at: at // HOUR % 24),
+    "day-of-week": Feature(7, 0, lambda at: weekday(at // DAY)),
+    "day-of-month": Feature(31, 1, lambda at: at // DAY - first_day(at // DAY, "M")),
+    "day-of-year": Feature(366, 1, lambda at: at // DAY - first_day(at // DAY, "Y")),
+    "week-of-year": Feature(53, 1, lambda at: iso_week(at // DAY)),
+    "month-of-year": Feature(12, 1, lambda at: month(at // DAY)),
+}
+FeatureName = Literal[
+    "second-of-minute",
+    "minute-of-hour",
+    "quarter-of-hour",
+    "hour-of-day",
+    "day-of-week",
+    "day-of-month",
+    "day-of-year",
+    "week-of-year",
+    "month-of-year",
+]
+
+
+class Calendar(Positioned):
+    """Parameters of `encodings/calendar`."""
+
+    timestamps: Annotated[
+        tuple[Timestamp, ...] | None,
+        BeforeValidator(listed_texts("timestamps", "2024-02-29T12:00:00Z,2024-03-01T00:00:00-05:00")),
+        Field(
+            min_length=1,
+            max_length=LONGEST_LIST,
+            description="ISO 8601 timestamps with Z or a numeric offset, comma-separated, instead of positions. "
+            "Features are those of the clock that each states.",
+        ),
+    ] = None
+    unit: Unit = "seconds"
+    origin: Annotated[
+        Timestamp,
+        Field(description="The timestamp of position 0; its Z or offset says which clock the features are read from."),
+    ] = EPOCH
+    frequency: Annotated[
+        str | None,
+        Field(
+            description="A frequency string of pandas (s, 15min, h, D, B, W, ME, QE): what GluonTS has for it.",
+            json_schema_extra={"pattern": PATTERN},
+        ),
+    ] = None
+    features: Annotated[
+        tuple[FeatureName, ...] | None,
+        BeforeValidator(listed_texts("features", "hour-of-day,day-of-week")),
+        Field(min_length=1, max_length=LONGEST_LIST, description="The features by name, in the order of the answer."),
+    ] = None
+    values: Annotated[
+        Literal["normalised", "index", "counted"],
+        Field(
+            description="`normalised`: index / (count - 1) - 1/2, from -0.5 to 0.5; `index`: from 0; `counted`: as "
+            "calendars count, days, weeks and months from 1."
+        ),
+    ] = "normalised"
+    dtype: DType = "float32"
+
+
+def _features(params: Calendar) -> tuple[str, ...]:
+    if params.frequency is None:
+        if params.features is None:
+            detail = "features is missing: name features=hour-of-day,day-of-week or a frequency=h that implies them"
+            raise Refusal("features", "missing", detail)
+        return params.features
+    _, unit = granularity(params.frequency)
+    if params.features is not None:
+        raise Refusal("features", "conflict", "frequency implies the features; give features, or frequency, not both")
+    if not unit.features:
+        detail = (
+            f"frequency is {params.frequency}, for which GluonTS has no features; name some: features=month-of-year"
+        )
+        raise Refusal("frequency", "empty", detail)
+    return unit.features
+
+
+def _tensors(params: Calendar, inputs: Inputs) -> Tensors:
+    names = _features(params)
+    if params.timestamps is None:
+        places = where(params, inputs)
+        _refuse_other_years(params, inputs, places)
+        axes, shape = places.axes, places.shape
+    else:
+        _refuse_beside_timestamps(params, inputs)
+        axes, shape = ("position",), (len(params.timestamps),)
+    return {"features": Tensor((*axes, "feature"), (*shape, len(names)), params.dtype)}
+
+
+def _refuse_beside_timestamps(params: Calendar, inputs: Inputs) -> None:
+    default = Calendar()
+    stated = [name for name in ("length", "offset", "positions", "unit", "origin") if _differs(params, default, name)]
+    for name in [*stated, *(f"/{name}" for name in inputs)]:
+        raise Refusal(name, "conflict", f"{name} and timestamps exclude each other; timestamps say everything")
+
+
+def _differs(params: Calendar, default: Calendar, name: str) -> bool:
+    return bool(getattr(params, name) != getattr(default, name))
+
+
+def _refuse_other_years(params: Calendar, inputs: Inputs, places: Where) -> None:
+    origin, unit = moment(params.origin), UNITS[params.unit]
+    for end in places.ends:
+        whole = floor(end)
+        if not FIRST <= origin + whole * unit + round((end - whole) * unit) <= LAST:
+            raise Refusal(
+                _named(params, inputs),
+                "out_of_range",
+                f"position {end:.16g} in {params.unit} from {params.origin} leaves the years 1 to 9999",
+            )
+
+
+def _named(params: Calendar, inputs: Inputs) -> str:
+    """What a refusal calls the positions."""
+    if "positions" in inputs:
+        return "/positions"
+    return "offset" if params.positions is None else "positions"
+
+
+def _moments(params: Calendar, inputs: Inputs, start: int, stop: int) -> Moments:
+    if params.timestamps is not None:
+        return np.array([moment(text) for text in params.timestamps[start:stop]], np.int64)
+    return moments(part(params, inputs, start, stop), params.unit, moment(params.origin))
+
+
+def _rows(params: Calendar, inputs: Inputs, _state: None, _tensor: str, start: int, stop: int) -> Array:
+    at = _moments(params, inputs, start, stop)
+    columns = [_column(FEATURES[name], at, params.values) for name in _features(params)]
+    return nearest(np.stack(columns, axis=1), DTYPES[params.dtype])
+
+
+def _column(feature: Feature, at: Moments, values: str) -> Array:
+    """The feature in float64, the nearest to the real number: one division of integers."""
+    index = feature.index(at)
+    if values == "normalised":
+        column: Array = (2 * index - (feature.count - 1)) / (2.0 * (feature.count - 1))
+        return column
+    return (index + (feature.first if values == "counted" else 0)).astype(np.float64)
+
+
+def _facts(params: Calendar, _inputs: Inputs) -> Facts:
+    facts: Facts = {"features": ",".join(_features(params))}
+    return facts if params.frequency is None else facts | {"seasonality": seasonality(params.frequency)}
+
+
+DESCRIPTION = """\
+A feature of a moment, such as the hour of the day, is an index from 0 to count - 1. `values=normalised` makes it
+`index / (count - 1) - 1/2`: seconds and minutes count 60, hours 24, weekdays 7 (Monday first), days of the month 31, of
+the year 366, ISO weeks 53, months 12. Name the features, or a `frequency`, which implies those that GluonTS has for it.
+
+Moments are `timestamps`, or `positions` in `unit` since `origin` (seconds since 1970 in UTC unless stated), to the
+nearest microsecond. Features are read from the clock that the timestamp, or the origin, states with its offset.
+
+**Channel order**: as named, or by frequency from the shortest to the longest, as `facts` say.
+**Axes**: (position, feature)."""
+
+INFORMER_MARKS = "month-of-year,day-of-month,day-of-week,hour-of-day,quarter-of-hour"
+
+SCHEME: Scheme[Calendar, None] = Scheme(
+    family="encodings",
+    name="calendar",
+    title="Calendar features",
+    description=DESCRIPTION,
+    reference="Alexandrov et al., GluonTS: Probabilistic Time Series Models in Python, 2019; gluonts 0.17.0",
+    params=Calendar,
+    rounding="correct",
+    tensors=_tensors,
+    prepare=lambda _params, _inputs: None,
+    rows=_rows,
+    facts=_facts,
+    sequence=sequence,
+    inputs=(POSITIONS_INPUT,),
+    examples=(
+        Example(
+            "A day of hours around a leap day",
+            {"length": "24", "unit": "hours", "origin": "2024-02-29T00:00:00Z", "frequency": "h"},
+        ),
+        Example(
+            "Timestamps of two clocks",
+            {"timestamps": "2024-02-29T12:00:00Z,2024-12-31T23:59:00-05:00", "features": "hour-of-day,week-of-year"},
+        ),
+        Example(
+            "Informer's marks of seconds since 1970",
+            {"positions": "1709208000,1735689540", "features": INFORMER_MARKS, "values": "counted"},
+        ),
+        Example(
+            "Hours of a batch since the start of 2024, in the body",
+            {"unit": "hours", "origin": "2024-01-01T00:00:00Z", "frequency": "h"},
+            {"positions": [[0, 1], [8783, 8783.5]]},
+        ),
+    ),
+    used_by=(
+        Usage("GluonTS and Informer, monthly; GluonTS, quarterly", {"frequency": "ME"}),
+        Usage("GluonTS and Informer, weekly", {"frequency": "W"}),
+        Usage("GluonTS and Informer, daily and business days", {"frequency": "D"}),
+        Usage("GluonTS and Informer, hourly", {"frequency": "h"}),
+        Usage("GluonTS and Informer, by the minute", {"frequency": "min"}),
+        Usage("GluonTS and Informer, by the second", {"frequency": "s"}),
+        Usage("GluonTS *_index features, hourly", {"frequency": "h", "values": "index"}),
+        Usage("Informer TemporalEmbedding (timeenc=0)", {"features": INFORMER_MARKS, "values": "counted"}),
+    ),
+    properties={"learned parameters": "none", "extrapolates": "years 1 to 9999"},
+)

@@ -1,0 +1,55 @@
+"""Timestep embeddings against diffusers: every convention that the catalogue says is somebody's."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from service.engine import by_key
+from tests.clients import Client
+from tests.golden.frozen import Numbers
+from tests.golden.make_timestep import CASES, TIMES, Case
+from tests.oracles.answers import Array, Query, asked
+
+TIMESTEP = "/v1/encodings/timestep"
+ULP = 2.0**-23
+
+
+def ours(client: Client, case: Case, arithmetic: str) -> Array:
+    named: dict[str, Query] = {"layout": case.layout, "frequency_shift": case.frequency_shift, "scale": case.scale}
+    named |= {"positions": TIMES, "dim": case.dim, "base": case.base, "arithmetic": arithmetic}
+    return asked(client, TIMESTEP, **named)["embedding"]
+
+
+def angles(case: Case) -> NDArray[np.float64]:
+    """The angle behind each channel (times, dim)."""
+    half = case.dim // 2
+    w = case.base ** (-np.arange(half) / (half - case.frequency_shift))
+    row = np.concatenate([w, w, np.zeros(case.dim % 2)])
+    product: NDArray[np.float64] = case.scale * np.array(TIMES)[:, None] * row
+    return product
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_float32_steps_follow_the_library(direct: Client, timestep: Numbers, name: str) -> None:
+    case, table = CASES[name], timestep[f"{name}.table"]
+    # Their exponential may be an ulp off the correctly rounded one, and the angle rounds to its neighbour then.
+    bound = 2.5 * ULP * angles(case) + ULP
+    got = ours(direct, case, "float32")
+    assert (np.abs(got.astype(np.float64) - table) <= bound).all()
+    assert (got == table).mean() > 0.75
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exact_values_lie_within_the_librarys_float32_error(direct: Client, timestep: Numbers, name: str) -> None:
+    case, table = CASES[name], timestep[f"{name}.table"]
+    # The exponent reaches -ln(base) and is rounded three times, an eighth of an ulp of 8 each.
+    bound = (3 * np.log(case.base) + 4) * ULP / 2 * angles(case) + ULP
+    assert (np.abs(ours(direct, case, "exact").astype(np.float64) - table) <= bound).all()
+
+
+def test_each_usage_is_one_of_the_compared_cases() -> None:
+    scheme = by_key("encodings", "timestep")
+    compared = {(case.layout, case.frequency_shift, case.scale) for case in CASES.values()}
+    for usage in scheme.used_by:
+        params = scheme.params(dim=8, **usage.parameters)
+        assert (params.layout, params.frequency_shift, params.scale) in compared, usage.who
