@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from service.api.parameters import parameters_schema
 from service.engine.rounding import DTYPES
 from service.formats import FORMATS
 from tests.api.requests import EXAMPLES, Asked
@@ -33,6 +34,11 @@ LARGER = (
     "/v1/encodings/rope.safetensors?length=3000&dim=96&arithmetic=ggml",
     "/v1/encodings/rope.safetensors?length=3000&dim=96&output=angles",
     "/v1/biases/alibi.safetensors?heads=12&length=300",
+    "/v1/biases/transformer-xl.safetensors?length=700&dim=33",
+    "/v1/biases/swin-v2-coordinates.safetensors?window=12,16",
+    "/v1/biases/kerple.safetensors?r1=1,0.3&r2=0.7,0.01&length=200",
+    "/v1/biases/kerple.safetensors?r1=1,0.3&r2=0.7,1.3&length=200&form=power",
+    "/v1/biases/fire.safetensors?length=300&threshold=100",
     "/v1/biases/alibi-slopes.safetensors?heads=71&alibi_bias_max=7.3",
 )
 
@@ -62,7 +68,7 @@ def _answers(client: Client) -> Iterator[tuple[str, str]]:
 def _dtypes(example: Asked) -> list[str]:
     if "dtype" in example.example.query or "dtype" not in example.scheme.params.model_fields:
         return [""]
-    return [f"&dtype={dtype}" for dtype in DTYPES]
+    return [f"&dtype={dtype}" for dtype in parameters_schema(example.scheme.params)["properties"]["dtype"]["enum"]]
 
 
 def controls() -> dict[str, str]:

@@ -9,6 +9,7 @@ from service.api.schemes import EXTENSIONS
 from service.api.variations import AnyScheme, choices, variations
 from service.engine import SCHEMES
 from service.engine.positions import POSITIONS_INPUT, Positioned
+from service.engine.relative import QueryKeyPositions
 from service.engine.scheme import ITEMSIZE
 
 Schema = dict[str, Any]
@@ -112,7 +113,7 @@ def _body(scheme: AnyScheme) -> Schema:
 def body_parameters(scheme: AnyScheme) -> list[str]:
     """The query parameters beside a body: positions in the body leave nothing for those in the address to say."""
     at_positions = not scheme.needs_body and any(array.name == "positions" for array in scheme.inputs)
-    left_out = tuple(Positioned.model_fields) if at_positions else ()
+    left_out = {*Positioned.model_fields, *QueryKeyPositions.model_fields} if at_positions else set()
     return [name for name in scheme.params.model_fields if name not in left_out]
 
 

@@ -3,7 +3,19 @@
 from typing import Any
 
 from service.engine.analyses import precision
-from service.engine.biases import alibi, alibi_slopes
+from service.engine.biases import (
+    alibi,
+    alibi_slopes,
+    deberta_buckets,
+    fire,
+    kerple,
+    sandwich,
+    shaw,
+    swin_index,
+    swin_v2_coordinates,
+    t5_buckets,
+    transformer_xl,
+)
 from service.engine.encodings import (
     calendar,
     cyclic,
@@ -37,6 +49,15 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     temperature.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
+    t5_buckets.SCHEME,
+    shaw.SCHEME,
+    deberta_buckets.SCHEME,
+    swin_index.SCHEME,
+    swin_v2_coordinates.SCHEME,
+    transformer_xl.SCHEME,
+    kerple.SCHEME,
+    sandwich.SCHEME,
+    fire.SCHEME,
     causal.SCHEME,
     sliding.SCHEME,
     chunked.SCHEME,

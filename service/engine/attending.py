@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from service.engine.errors import Refusal
 from service.engine.frequencies import LARGEST_FINITE
 from service.engine.quantities import Keys, Length, Queries, Real
+from service.engine.relative import QueryOffset
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import (
     Array,
@@ -33,7 +34,6 @@ from service.engine.scheme import (
     Usage,
 )
 from service.engine.scores import Extent, extent, refuse_uncountable
-from service.engine.slopes import QueryOffset
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]

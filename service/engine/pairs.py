@@ -68,6 +68,13 @@ def multiply(a: Pair, b: Pair) -> Pair:
     return ordered_sum(high, error + (a.high * b.low + a.low * b.high))
 
 
+def divide(a: Pair, b: Pair) -> Pair:
+    """a / b within 16 u^2: the quotient of the highs, and then of what it leaves."""
+    quotient = a.high / b.high
+    rest = add(a, negative(multiply(Pair(quotient, np.zeros_like(quotient)), b)))
+    return ordered_sum(quotient, rest.high / b.high)
+
+
 def negative(a: Pair) -> Pair:
     """-a."""
     return Pair(-a.high, -a.low)

@@ -134,6 +134,20 @@ Positions = Annotated[
         description="The positions themselves, comma-separated: integers or real numbers, negative too.",
     ),
 ]
+PerHead = Annotated[
+    tuple[Annotated[float, Field(gt=0, le=1e6)], ...],
+    BeforeValidator(_listed(_real, "numbers")),
+    Field(min_length=1, max_length=LONGEST_LIST),
+]
+Window = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=65_536)], ...],
+    BeforeValidator(_listed(_integer, "window sizes")),
+    Field(
+        min_length=2,
+        max_length=3,
+        description="Patches of an attention window: height,width, or frames,height,width for video.",
+    ),
+]
 Origin = Annotated[
     float,
     BeforeValidator(_position),

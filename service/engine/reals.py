@@ -121,6 +121,15 @@ class Reals:
         with localcontext(MANY_DIGITS):
             return Reals(tuple(1 / number for number in self.numbers))
 
+    def logarithm(self) -> "Reals":
+        """ln x for each x > 0.
+
+        >>> (Reals.of([2, 8]).logarithm() / Reals.of([8, 2]).logarithm()).rounded().tolist()
+        [0.3333333333333333, 3.0]
+        """
+        with localcontext(MANY_DIGITS):
+            return Reals(tuple(number.ln() for number in self.numbers))
+
     def blend(self, other: "Reals", share: "Reals | Number") -> "Reals":
         """(1 - share) * self + share * other: `share` 0 is self, 1 is other.
 

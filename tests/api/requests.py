@@ -97,7 +97,8 @@ def _safetensors(content: bytes, _headers: httpx.Headers, _like: Mapping[str, ND
     length = int.from_bytes(content[:8], "little")
     entries = json.loads(content[8 : 8 + length])
     assert list(entries.pop("__metadata__")) == ["posenc"]
-    kinds = {"F16": np.float16, "BF16": ml_dtypes.bfloat16, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_}
+    kinds = {"F16": np.float16, "BF16": ml_dtypes.bfloat16, "F32": np.float32, "F64": np.float64}
+    kinds |= {"I32": np.int32, "I64": np.int64, "BOOL": np.bool_}
     found = {}
     for name, entry in entries.items():
         start, stop = (8 + length + offset for offset in entry["data_offsets"])

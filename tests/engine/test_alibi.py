@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
+from service.engine.relative import PIECE
 from service.engine.rounding import DTYPES
-from service.engine.slopes import PIECE
 from tests.engine.answers import DTYPE_NAMES, Array, answer, assert_rounded_once, only, refused
 from tests.oracles.oracle_alibi import bias, slopes
 

@@ -105,7 +105,7 @@ def read_npy(body: bytes) -> Array:
 
 def read_safetensors(body: bytes) -> dict[str, Array]:
     """The tensors of a safetensors file: eight bytes of header length, a JSON header, the data."""
-    dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "?"}
+    dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I32": "<i4", "I64": "<i8", "BOOL": "?"}
     start = 8 + int.from_bytes(body[:8], "little")
     header = json.loads(body[8:start])
     header.pop("__metadata__", None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.golden import make_alibi, make_fourier, make_masks, make_rope, make_sinusoidal, make_timestep
+from tests.golden import make_alibi, make_fourier, make_masks, make_relative, make_rope, make_sinusoidal, make_timestep
 from tests.golden.frozen import Numbers, load
 
 SOURCES = ["frozen", pytest.param("live", marks=pytest.mark.oracle)]
@@ -24,6 +24,12 @@ def sinusoidal(request: pytest.FixtureRequest) -> Numbers:
 def alibi(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_alibi.py` describes."""
     return load("alibi") if request.param == "frozen" else make_alibi.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def relative(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_relative.py` describes."""
+    return load("relative") if request.param == "frozen" else make_relative.build()
 
 
 @pytest.fixture(scope="session", params=SOURCES)

@@ -21,6 +21,7 @@ FILES = {
     "fourier": ("torch", "transformers", "diffusers"),
     "timestep": ("torch", "diffusers"),
     "alibi": ("torch", "transformers", "x-transformers"),
+    "relative": ("torch", "transformers"),
     "masks": ("torch", "transformers"),
 }
 

@@ -3,35 +3,31 @@
 import numpy as np
 
 from service.engine.frequencies import REAL_BYTES
-from service.engine.quantities import DType, Heads, Keys, Length, Queries
+from service.engine.quantities import DType, Heads
 from service.engine.reals import Reals
+from service.engine.relative import QueryKey, Sizes, sizes
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.scores import Extent, extent
-from service.engine.slopes import BiasForm, QueryOffset, Slopes, form_note, refuse_unanswerable, slopes, write_bias
+from service.engine.slopes import BiasForm, Slopes, form_note, refuse_unanswerable, slopes, write_bias
 
 
-class Alibi(Slopes):
+class Alibi(QueryKey, Slopes):
     """Parameters of `biases/alibi`."""
 
     heads: Heads
-    length: Length | None = None
-    queries: Queries | None = None
-    keys: Keys | None = None
-    offset: QueryOffset | None = None
     form: BiasForm = "relative"
     dtype: DType = "float32"
 
 
-def _sizes(params: Alibi) -> Extent:
-    return extent(params.length, params.queries, params.keys, params.offset)
-
-
 def _tensors(params: Alibi, _inputs: Inputs) -> Tensors:
-    queries, keys, offset = _sizes(params)
-    refuse_unanswerable(params, params.form, params.heads, queries, keys, offset, params.dtype)
-    rows = 1 if params.form == "key-only" else queries
-    return {"bias": Tensor(("head", "query", "key"), (params.heads, rows, keys), params.dtype)}
+    refuse_unanswerable(params, params.form, params.heads, sizes(params), params.dtype)
+    size = _rows_of_a_head(params)
+    return {"bias": Tensor(("head", "query", "key"), (params.heads, size.queries, size.keys), params.dtype)}
+
+
+def _rows_of_a_head(params: Alibi) -> Sizes:
+    size = sizes(params)
+    return size._replace(queries=1) if params.form == "key-only" else size
 
 
 def _prepare(params: Alibi, _inputs: Inputs) -> Reals:
@@ -39,16 +35,14 @@ def _prepare(params: Alibi, _inputs: Inputs) -> Reals:
 
 
 def _rows(params: Alibi, _inputs: Inputs, state: Reals, _tensor: str, start: int, stop: int) -> Array:
-    queries, keys, offset = _sizes(params)
-    rows = 1 if params.form == "key-only" else queries
-    out = np.empty((stop - start, keys), DTYPES[params.dtype])
-    write_bias(state, params.form, offset, rows, start, out)
+    size = _rows_of_a_head(params)
+    out = np.empty((stop - start, size.keys), DTYPES[params.dtype])
+    write_bias(state, params.form, size, start, out)
     return out
 
 
 def _facts(params: Alibi, _inputs: Inputs) -> Facts:
-    queries, keys, offset = _sizes(params)
-    return {"queries": queries, "keys": keys, "offset": offset}
+    return sizes(params)._asdict()
 
 
 def _sequence(params: Alibi, _inputs: Inputs) -> Sequence:

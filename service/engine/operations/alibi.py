@@ -3,9 +3,10 @@
 import numpy as np
 
 from service.engine.reals import Reals
+from service.engine.relative import QueryOffset, Sizes
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.slopes import BiasForm, QueryOffset, Slopes, form_note, refuse_unanswerable, slopes, write_bias
+from service.engine.slopes import BiasForm, Slopes, form_note, refuse_unanswerable, slopes, write_bias
 from service.engine.vectors import SameDType, answer_dtype, block, refuse_odd_shapes, refuse_overflow, vector_axes
 
 
@@ -17,19 +18,17 @@ class ApplyAlibi(Slopes):
     dtype: SameDType = None
 
 
-def _sizes(params: ApplyAlibi, inputs: Inputs) -> tuple[int, int, int, int]:
-    """Heads, queries, keys and the position of the first query."""
-    heads, queries, keys = inputs["x"].shape[-3:]
-    return heads, queries, keys, keys - queries if params.offset is None else params.offset
+def _sizes(params: ApplyAlibi, inputs: Inputs) -> Sizes:
+    queries, keys = inputs["x"].shape[-2:]
+    return Sizes(queries, keys, keys - queries if params.offset is None else params.offset)
 
 
 def _tensors(params: ApplyAlibi, inputs: Inputs) -> Tensors:
     x = inputs["x"]
     refuse_odd_shapes("x", x, 3, "(…, heads, queries, keys)")
-    heads, queries, keys, offset = _sizes(params, inputs)
     dtype = answer_dtype(params.dtype, x)
     refuse_overflow("x", x, dtype)
-    refuse_unanswerable(params, params.form, heads, queries, keys, offset, dtype)
+    refuse_unanswerable(params, params.form, x.shape[-3], _sizes(params, inputs), dtype)
     return {"x": Tensor(vector_axes(x.ndim, ("head", "query", "key")), x.shape, dtype)}
 
 
@@ -40,17 +39,16 @@ def _prepare(params: ApplyAlibi, inputs: Inputs) -> Reals:
 def _rows(params: ApplyAlibi, inputs: Inputs, state: Reals, tensor: str, start: int, stop: int) -> Array:
     x = inputs[tensor]
     dtype = answer_dtype(params.dtype, x)
-    _, queries, keys, offset = _sizes(params, inputs)
-    out = np.empty((stop - start, keys), DTYPES[dtype])
-    write_bias(state, params.form, offset, queries, start, out)
+    size = _sizes(params, inputs)
+    out = np.empty((stop - start, size.keys), DTYPES[dtype])
+    write_bias(state, params.form, size, start, out)
     with np.errstate(over="ignore", invalid="ignore"):
         np.add(block(x, start, stop, dtype), out, out=out)
     return out
 
 
 def _facts(params: ApplyAlibi, inputs: Inputs) -> Facts:
-    heads, queries, keys, offset = _sizes(params, inputs)
-    return {"heads": heads, "queries": queries, "keys": keys, "offset": offset}
+    return {"heads": inputs["x"].shape[-3], **_sizes(params, inputs)._asdict()}
 
 
 DESCRIPTION = """\

@@ -1,0 +1,125 @@
+"""Relative position indices inside an attention window: Swin's, Video Swin's, and BEiT's with a class token."""
+
+from math import prod
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from service.engine.quantities import Window
+from service.engine.relative import IndexDType, Integers, refuse_large_index
+from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
+
+
+class SwinIndex(Params):
+    """Parameters of `biases/swin-index`."""
+
+    window: Window
+    class_token: Annotated[
+        Literal["none", "first"],
+        Field(description="`first`: a class token before the patches, with three rows of its own in the table (BEiT)."),
+    ] = "none"
+    dtype: IndexDType = "int64"
+
+
+def _table_rows(params: SwinIndex) -> int:
+    return prod(2 * size - 1 for size in params.window) + (3 if params.class_token == "first" else 0)
+
+
+def _tokens(params: SwinIndex) -> int:
+    return prod(params.window) + (params.class_token == "first")
+
+
+def _codes(window: tuple[int, ...]) -> Integers:
+    """One number a patch, so that the index of a query and a key is the difference of theirs, plus the middle's.
+
+    With the strides s of the grid of distances: sum s (q - k + size - 1) = code(q) - code(k) + code(last patch).
+
+    >>> _codes((2, 3)).tolist()
+    [0, 1, 2, 5, 6, 7]
+    """
+    strides = [prod(2 * size - 1 for size in window[axis + 1 :]) for axis in range(len(window))]
+    axes = [stride * np.arange(size) for stride, size in zip(strides, window, strict=True)]
+    codes = axes[0]
+    for axis in axes[1:]:
+        codes = (codes[:, None] + axis).reshape(-1)
+    return codes
+
+
+def _tensors(params: SwinIndex, _inputs: Inputs) -> Tensors:
+    tokens = _tokens(params)
+    refuse_large_index(_table_rows(params) - 1, params.dtype)
+    return {"index": Tensor(("query", "key"), (tokens, tokens), params.dtype)}
+
+
+def _prepare(params: SwinIndex, _inputs: Inputs) -> Integers:
+    return _codes(params.window)
+
+
+def _rows(params: SwinIndex, _inputs: Inputs, state: Integers, _tensor: str, start: int, stop: int) -> Array:
+    tokens, first = _tokens(params), int(params.class_token == "first")
+    out = np.empty((stop - start, tokens), params.dtype)
+    patches = state[max(start - first, 0) : stop - first]
+    np.subtract(patches[:, None] + state[-1], state, out=out[len(out) - len(patches) :, first:], casting="same_kind")
+    if first:
+        _write_class_token(_table_rows(params), start, out)
+    return out
+
+
+def _write_class_token(table_rows: int, start: int, out: Array) -> None:
+    """The class token's own row and column: it to others, others to it, and it to itself."""
+    out[:, 0] = table_rows - 2
+    if start == 0:
+        out[0] = table_rows - 3
+        out[0, 0] = table_rows - 1
+
+
+def _facts(params: SwinIndex, _inputs: Inputs) -> Facts:
+    rows = _table_rows(params)
+    return {"tokens": _tokens(params), "table_rows": rows, "table_bytes_per_head": 4 * rows}
+
+
+def _sequence(params: SwinIndex, _inputs: Inputs) -> Sequence:
+    return Sequence(params, 0)
+
+
+DESCRIPTION = """\
+Patches of a window of H x W lie in row order. With dh and dw = query - key in rows and columns, the index is `(dh + H
+- 1) (2 W - 1) + (dw + W - 1)`: a row of a learned table of (2 H - 1)(2 W - 1) rows a head. With three sizes T, H, W
+the frames come first: `((dt + T - 1) (2 H - 1) + dh + H - 1) (2 W - 1) + dw + W - 1`.
+
+`class_token=first` puts a class token before the patches and three rows at the end of the table of then N rows: N - 3
+where the class token is the query, N - 2 where it is the key, N - 1 where it is both.
+
+**Axes**: (query, key), the same for every head."""
+
+SCHEME: Scheme[SwinIndex, Integers] = Scheme(
+    family="biases",
+    name="swin-index",
+    title="Relative position indices in a window",
+    description=DESCRIPTION,
+    reference="Liu et al., Swin Transformer, 2021; Bao et al., BEiT, 2022; Liu et al., Video Swin Transformer, 2022",
+    params=SwinIndex,
+    rounding="integer",
+    tensors=_tensors,
+    prepare=_prepare,
+    rows=_rows,
+    facts=_facts,
+    sequence=_sequence,
+    state_bytes=lambda params, _inputs: 8 * prod(params.window),
+    examples=(
+        Example("A window of 2 x 3 patches", {"window": "2,3"}),
+        Example("With a class token, as BEiT", {"window": "2,2", "class_token": "first", "dtype": "int32"}),
+        Example("Two frames of 2 x 2 patches", {"window": "2,2,2"}),
+    ),
+    used_by=(
+        Usage("Swin (window 7), Swin v2 (its index into the table of coordinates)", {"window": "7,7"}),
+        Usage("BEiT, Data2VecVision (224 pixels, patches of 16)", {"window": "14,14", "class_token": "first"}),
+        Usage("Video Swin (window 8, 7, 7)", {"window": "8,7,7"}),
+    ),
+    properties={
+        "learned parameters": "one number a head for each row of the table",
+        "memory per head": "(2 H - 1)(2 W - 1) numbers (times 2 T - 1 for video; 3 more with a class token)",
+        "extrapolates": "no: another window needs its table resized",
+    },
+)

@@ -1,0 +1,136 @@
+"""Sinusoids of relative positions, for attention that scores distances apart from contents (Dai et al., 2019)."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from service.engine.arithmetics import Angles
+from service.engine.frequencies import WAVE_BYTES
+from service.engine.positions import Values
+from service.engine.quantities import (
+    LARGEST_EXACT_INTEGER,
+    Dim,
+    DType,
+    Integer,
+    Keys,
+    Length,
+    Queries,
+)
+from service.engine.rounding import DTYPES
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
+from service.engine.scores import extent
+from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
+
+Span = Annotated[
+    Literal["both", "legacy", "xlnet-bi", "xlnet-uni"],
+    Field(
+        description="Rows, in this order: `both` keys - 1 ... -(queries - 1) (Conformer); `legacy` keys - 1 ... 0 "
+        "(Transformer-XL, the older Conformer); `xlnet-bi` keys ... -(queries - 1); `xlnet-uni` keys ... 0."
+    ),
+]
+
+
+class TransformerXL(SinusoidalTable):
+    """Parameters of `biases/transformer-xl`."""
+
+    length: Length | None = None
+    queries: Queries | None = None
+    keys: Keys | None = None
+    dim: Dim
+    span: Span = "both"
+    clamp_len: Annotated[
+        Integer | None,
+        Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Positions beyond it, either way, are taken to be it."),
+    ] = None
+    dtype: DType = "float32"
+
+
+def _ends(params: TransformerXL) -> tuple[int, int]:
+    """The first position and the last: they descend."""
+    queries, keys, _ = extent(params.length, params.queries, params.keys, None)
+    first = keys if params.span.startswith("xlnet") else keys - 1
+    return first, 1 - queries if params.span in ("both", "xlnet-bi") else 0
+
+
+def _tensors(params: TransformerXL, _inputs: Inputs) -> Tensors:
+    first, last = _ends(params)
+    fastest(params, params.dim)
+    return {"encoding": Tensor(("relative_position", "channel"), (first - last + 1, params.dim), params.dtype)}
+
+
+def _prepare(params: TransformerXL, _inputs: Inputs) -> Angles:
+    return table_angles(params, params.dim)
+
+
+def _rows(params: TransformerXL, _inputs: Inputs, state: Angles, _tensor: str, start: int, stop: int) -> Array:
+    first, _ = _ends(params)
+    ascending: Values = range(first - stop + 1, first - start + 1)
+    if params.clamp_len is not None:
+        ascending = np.clip(np.array(ascending, np.float64), -params.clamp_len, params.clamp_len)
+    out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
+    write_table(params, state, ascending, out[::-1])
+    return out
+
+
+def _facts(params: TransformerXL, _inputs: Inputs) -> Facts:
+    first, last = _ends(params)
+    return {"first_position": first, "last_position": last, "rows": first - last + 1}
+
+
+def _notes(params: TransformerXL, _inputs: Inputs) -> list[str]:
+    idle = ("queries",) if params.span in ("legacy", "xlnet-uni") and params.keys is not None else ()
+    return arithmetic_note(params) + unused(params, idle, f"span={params.span}")
+
+
+def _sequence(params: TransformerXL, _inputs: Inputs) -> Sequence:
+    """Row r stands at position first - r: row -first + r of one endless descending table."""
+    key = params.model_copy(update={"length": None, "queries": None, "keys": None, "span": "both"})
+    return Sequence(key, -_ends(params)[0])
+
+
+DESCRIPTION = """\
+The sinusoidal encoding of distances query - key, row by row from the farthest key behind to the farthest ahead: `angle
+= p w_k`, `w_k = base^(-2k/dim)`, p = T - 1, T - 2, ..., -(T - 1) for `length` T (`span` and `keys` choose other ends;
+`clamp_len` bounds |p|). The model projects these rows and shifts its scores so that row p meets each pair at distance
+p.
+
+**Channel order**: `layout=interleaved` is sin w_0, cos w_0, sin w_1, ... (Conformer and its kin); `sin-cos` all sines,
+then all cosines (Transformer-XL, XLNet). Axes: (relative_position, channel)."""
+
+SCHEME: Scheme[TransformerXL, Angles] = Scheme(
+    family="biases",
+    name="transformer-xl",
+    title="Relative sinusoids",
+    description=DESCRIPTION,
+    reference="Dai et al., Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context, 2019",
+    params=TransformerXL,
+    rounding="correct",
+    tensors=_tensors,
+    prepare=_prepare,
+    rows=_rows,
+    facts=_facts,
+    notes=_notes,
+    sequence=_sequence,
+    state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
+    examples=(
+        Example("Three positions of four channels", {"length": "3", "dim": "4"}),
+        Example(
+            "Transformer-XL: two queries, a memory of three",
+            {"queries": "2", "keys": "5", "dim": "4", "span": "legacy", "layout": "sin-cos"},
+        ),
+        Example("Distances clamped at two", {"length": "5", "dim": "6", "clamp_len": "2", "dtype": "float64"}),
+    ),
+    used_by=(
+        Usage("Conformer, Wav2Vec2-Conformer, FastSpeech2-Conformer, Parakeet", {}),
+        Usage("ESPnet's legacy relative positions", {"span": "legacy"}),
+        Usage("Transformer-XL", {"span": "legacy", "layout": "sin-cos"}),
+        Usage("XLNet (attn_type bi)", {"span": "xlnet-bi", "layout": "sin-cos"}),
+        Usage("XLNet (attn_type uni)", {"span": "xlnet-uni", "layout": "sin-cos"}),
+    ),
+    properties={
+        "learned parameters": "none here; the model projects the rows",
+        "memory per head": "2 T - 1 rows as wide as the head, once projected",
+        "extrapolates": "defined at any distance",
+    },
+)
