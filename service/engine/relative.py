@@ -2,7 +2,7 @@
 their distance alone."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -41,6 +41,15 @@ class QueryKey(Params):
     queries: Queries | None = None
     keys: Keys | None = None
     offset: QueryOffset | None = None
+
+
+Sized = TypeVar("Sized", bound=QueryKey)
+
+
+def resolved(params: Sized) -> Sized:
+    """The same request with every size in its place, so that all its spellings are one."""
+    queries, keys, offset = extent(params.length, params.queries, params.keys, params.offset)
+    return params.model_copy(update={"length": None, "queries": queries, "keys": keys, "offset": offset})
 
 
 class QueryKeyPositions(QueryKey):

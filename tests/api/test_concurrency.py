@@ -24,7 +24,7 @@ def test_two_hundred_at_once_compute_once(client: Client) -> None:
     calls: list[Call] = [("GET", f"{ROPE}?{spellings[number % 4]}", {}) for number in range(200)]
     with watched("encodings", "rope") as gate:
         gate.shut()
-        client.loop.call_soon_threadsafe(client.loop.call_later, 0.3, gate.open)
+        client.loop.call_soon_threadsafe(client.loop.call_later, 1.5, gate.open)
         replies = client.together(calls)
         assert gate.prepared == 1
         assert gate.blocks == 2  # cos and sin
@@ -66,7 +66,7 @@ def test_a_failure_is_told_to_all_and_not_kept(client: Client) -> None:
     with watched("encodings", "rope") as gate:
         gate.shut()
         gate.failing = True
-        client.loop.call_soon_threadsafe(client.loop.call_later, 0.2, gate.open)
+        client.loop.call_soon_threadsafe(client.loop.call_later, 1.5, gate.open)
         replies = client.together([("GET", target, {})] * 5)
         assert gate.prepared == 1
         gate.failing = False

@@ -147,3 +147,39 @@ def test_a_cached_answer_is_the_same_answer(client: Client, asked: Asked) -> Non
     ]
     assert shown[0] == shown[1] == shown[2]
     assert first.content == again.content == other.content
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/v1/biases/alibi.npy?heads=2&length=3", "/v1/biases/alibi.npy?heads=2&queries=3&keys=3&offset=0"),
+        ("/v1/biases/alibi.npy?heads=2&queries=3", "/v1/biases/alibi.npy?heads=2&queries=3&keys=3"),
+        ("/v1/encodings/rope.npy?length=3&dim=8", "/v1/encodings/rope.npy?length=3&dim=8&rotary_dim=8"),
+        (
+            "/v1/encodings/rope.npy?length=3&dim=8&rotary_dim=4",
+            "/v1/encodings/rope.npy?length=3&dim=8&partial_rotary_factor=0.5",
+        ),
+        ("/v1/encodings/rope.npy?length=3&dim=8", "/v1/encodings/rope.npy?length=3&dim=8&nonfinite=string"),
+    ],
+)
+def test_what_one_parameter_says_of_another_makes_no_second_request(client: Client, one: str, other: str) -> None:
+    assert client.head(one).headers["etag"] == client.head(other).headers["etag"]
+    assert client.get(one).content == client.get(other).content
+
+
+def test_a_reply_states_what_was_used_and_what_had_no_effect(client: Client) -> None:
+    stated = client.get("/v1/biases/alibi?heads=2&queries=1&keys=4").json()["parameters"]
+    assert (stated["queries"], stated["keys"], stated["offset"]) == (1, 4, 3)
+    reply = client.get("/v1/encodings/rope?length=3&dim=8&output=frequencies&columns=half").json()
+    assert reply["parameters"]["rotary_dim"] == 8
+    assert reply["notes"] == [
+        "length has no effect with output=frequencies",
+        "columns has no effect with output=frequencies",
+    ]
+
+
+def test_a_bias_that_is_too_large_names_what_is_smaller(client: Client) -> None:
+    reply = client.get("/v1/biases/alibi?heads=4&length=1000000")
+    assert reply.status_code == 422
+    assert "biases/alibi-slopes only the slopes" in reply.json()["detail"]
+    assert ".npy" not in reply.json()["detail"]

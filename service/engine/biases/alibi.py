@@ -5,7 +5,7 @@ import numpy as np
 from service.engine.frequencies import REAL_BYTES
 from service.engine.quantities import DType, Heads
 from service.engine.reals import Reals
-from service.engine.relative import QueryKey, Sizes, sizes
+from service.engine.relative import QueryKey, Sizes, resolved, sizes
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.slopes import BiasForm, Slopes, form_note, refuse_unanswerable, slopes, write_bias
@@ -72,6 +72,8 @@ SCHEME: Scheme[Alibi, Reals] = Scheme(
     notes=lambda params, _inputs: form_note(params.form),
     sequence=_sequence,
     state_bytes=lambda params, _inputs: REAL_BYTES * params.heads,
+    resolve=lambda params, _inputs: resolved(params),
+    instead="form=key-only has one row a head, and biases/alibi-slopes only the slopes",
     examples=(
         Example("Two heads, four positions", {"heads": "2", "length": "4"}),
         Example("One decoding step over four keys", {"heads": "2", "queries": "1", "keys": "4"}),
@@ -81,5 +83,9 @@ SCHEME: Scheme[Alibi, Reals] = Scheme(
         Usage("the paper and its fairseq code, BLOOM (without padding)", {"form": "key-only"}),
         Usage("x-transformers, MLX", {"form": "symmetric"}),
     ),
-    properties={"learned parameters": "none", "extrapolates": "yes: the bias is defined at any distance"},
+    properties={
+        "learned parameters": "none",
+        "extrapolates": "yes: the bias is defined at any distance",
+        "memory per head": "queries * keys values, or none where the attention kernel takes the slopes",
+    },
 )

@@ -16,6 +16,7 @@ from service.engine.relative import (
     distinct,
     index_rows,
     index_tensors,
+    resolved,
     sizes,
 )
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
@@ -160,6 +161,7 @@ SCHEME: Scheme[DebertaBuckets, Integers] = Scheme(
     rows=_rows,
     facts=_facts,
     sequence=_sequence,
+    resolve=lambda params, _inputs: resolved(params),
     state_bytes=lambda params, _inputs: 8 * (params.position_buckets + MOST_STEPS),
     examples=(
         Example("Few buckets", {"length": "8", "position_buckets": "4", "max_relative_positions": "8"}),

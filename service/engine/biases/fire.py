@@ -8,7 +8,7 @@ from pydantic import Field
 from service.engine.logarithms import exact, log1p_product
 from service.engine.pairs import Floats, Pair, add, divide
 from service.engine.quantities import DType, Real
-from service.engine.relative import PIECE, QueryKey, Sizes, line, parts, sizes, windows
+from service.engine.relative import PIECE, QueryKey, Sizes, line, parts, resolved, sizes, windows
 from service.engine.rounding import DTYPES, nearest_of_sum
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.scores import refuse_uncountable
@@ -89,6 +89,7 @@ SCHEME: Scheme[Fire, None] = Scheme(
     rows=_rows,
     facts=_facts,
     sequence=_sequence,
+    resolve=lambda params, _inputs: resolved(params),
     examples=(
         Example("Four positions, a threshold of two", {"length": "4", "threshold": "2"}),
         Example("One decoding step", {"queries": "1", "keys": "6", "c": "0.5", "dtype": "float64"}),

@@ -11,7 +11,7 @@ from service.engine.frequencies import refuse_overflow
 from service.engine.logarithms import exact, log1p_product, power
 from service.engine.pairs import Floats, Pair, multiply
 from service.engine.quantities import DType, PerHead
-from service.engine.relative import QueryKey, sizes, write_faithfully
+from service.engine.relative import QueryKey, resolved, sizes, write_faithfully
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.scores import refuse_uncountable
@@ -109,6 +109,7 @@ SCHEME: Scheme[Kerple, None] = Scheme(
     rows=_rows,
     facts=_facts,
     sequence=_sequence,
+    resolve=lambda params, _inputs: resolved(params),
     examples=(
         Example("Two heads, four positions", {"r1": "1,0.5", "r2": "1,0.1", "length": "4"}),
         Example(

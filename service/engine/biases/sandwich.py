@@ -12,7 +12,7 @@ from service.engine.frequencies import WAVE_BYTES, fastest_frequency, refuse_ove
 from service.engine.pairs import Floats
 from service.engine.quantities import Base, Heads, Integer
 from service.engine.reals import geometric
-from service.engine.relative import QueryKey, Sizes, sizes, write_by_distance
+from service.engine.relative import QueryKey, Sizes, resolved, sizes, write_by_distance
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.scores import refuse_uncountable
@@ -145,6 +145,7 @@ SCHEME: Scheme[Sandwich, Floats] = Scheme(
     rows=_rows,
     facts=_facts,
     sequence=_sequence,
+    resolve=lambda params, _inputs: resolved(params),
     state_bytes=_state_bytes,
     examples=(
         Example("Two heads, four positions", {"heads": "2", "length": "4"}),

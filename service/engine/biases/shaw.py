@@ -7,7 +7,7 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
-from service.engine.relative import IndexDType, Integers, QueryKey, index_rows, index_tensors, sizes
+from service.engine.relative import IndexDType, Integers, QueryKey, index_rows, index_tensors, resolved, sizes
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensors, Usage, unused
 
 Reach = Annotated[Integer | None, Field(ge=0, le=LARGEST_EXACT_INTEGER // 4)]
@@ -90,6 +90,7 @@ SCHEME: Scheme[Shaw, None] = Scheme(
     facts=_facts,
     notes=_notes,
     sequence=_sequence,
+    resolve=lambda params, _inputs: resolved(params),
     examples=(
         Example("Distances clipped at two", {"length": "6", "max_relative_position": "2"}),
         Example("One decoding step, farther back than ahead", {"queries": "1", "keys": "9", "left": "4", "right": "1"}),

@@ -130,6 +130,7 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
         Usage("ONNX RotaryEmbedding caches", {"columns": "half"}),
     ),
     properties={
+        "memory per head": "none: one table of length * width values serves all heads",
         "learned parameters": "none",
         "extrapolates": "defined at any position; models need scaling beyond training",
     },

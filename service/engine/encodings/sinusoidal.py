@@ -135,6 +135,7 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
         Usage("MusicGen", {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"}),
     ),
     properties={
+        "memory per head": "none: one table of length * width values serves all heads",
         "learned parameters": "none",
         "extrapolates": "defined at any position; models rarely generalise",
     },
