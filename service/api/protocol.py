@@ -59,6 +59,15 @@ class RefusedError(Exception):
     """Unwinds the parser after a refusal has been noted."""
 
 
+class Polite:
+    """The transport as the answer to a last request sees it: its close waits for the rest of the request."""
+
+    def __init__(self, protocol: "Protocol") -> None:
+        self.write = protocol.transport.write
+        self.is_closing = protocol.transport.is_closing
+        self.close = protocol.close_politely
+
+
 class Protocol(HttpToolsProtocol):
     """One connection.
 
@@ -87,6 +96,7 @@ class Protocol(HttpToolsProtocol):
         self.problem: Problem | None = None
         self.head_timer: asyncio.TimerHandle | None = None
         self.discarded = 0
+        self.closing = False
         self.linger_timer: asyncio.TimerHandle | None = None
 
     # The connection
@@ -195,6 +205,8 @@ class Protocol(HttpToolsProtocol):
             self._note(no_host())
         if not self.parser.should_upgrade():
             super().on_headers_complete()
+            if not self.cycle.keep_alive and not self.cycle.response_complete:
+                self.cycle.transport = cast(asyncio.Transport, Polite(self))
         elif self.parser.get_method() == b"CONNECT":
             self._note(not_http())
         else:
@@ -211,7 +223,20 @@ class Protocol(HttpToolsProtocol):
         self.discarded += count
         if self.discarded > MOST_DISCARDED * self.settings.body_bytes:
             self.transport.close()
-        elif self.linger_timer is None:
+        else:
+            self._start_linger_timer()
+
+    def close_politely(self) -> None:
+        """Close, but not while a body arrives: that would reset the connection before the client reads its answer."""
+        if self.in_message and not self.transport.is_closing():
+            self.closing = True
+            self.transport.write_eof()
+            self._start_linger_timer()
+        else:
+            self.transport.close()
+
+    def _start_linger_timer(self) -> None:
+        if self.linger_timer is None:
             self.linger_timer = self.loop.call_later(self.settings.body_idle_seconds, self.transport.close)
 
     def _stop_linger_timer(self) -> None:
@@ -224,6 +249,8 @@ class Protocol(HttpToolsProtocol):
         self.in_message = False
         self.ended = True
         self._stop_linger_timer()
+        if self.closing:
+            self.transport.close()
         if not self.parser.should_upgrade():
             super().on_message_complete()
 

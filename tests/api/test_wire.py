@@ -128,6 +128,18 @@ def test_a_client_that_sends_all_of_a_body_before_it_reads_gets_to_read(server: 
     connection.close()
 
 
+def test_a_client_that_wants_no_second_answer_gets_to_read_the_first(server: Client) -> None:
+    """urllib asks for the connection to be closed, and sends all of the body before it reads."""
+    connection = HTTPConnection("127.0.0.1", port_of(server), timeout=10)
+    fields = {"Content-Type": "application/octet-stream", "Connection": "close"}
+    connection.request("POST", "/v1/apply/rope", b"x" * 700_000, fields)
+    answer = connection.getresponse()
+    assert answer.status == 413
+    assert answer.getheader("connection") == "close"
+    assert b'"limit":100000' in answer.read()
+    connection.close()
+
+
 @pytest.mark.parametrize("pause", [0.0, 0.05])
 def test_a_refused_body_is_not_dropped_for_ever(server: Client, pause: float) -> None:
     fields = ("Content-Type: application/json", "Content-Length: 200000000")
