@@ -119,7 +119,7 @@ def test_after_sigterm_it_drains_then_closes() -> None:
         assert ask(running.port, "/health/ready") == 503
         assert ask(running.port, "/health/live") == 200
         wait_until(lambda: running.should_exit)
-        assert 0.5 <= time.monotonic() - began < 1.5
+        assert 0.5 <= time.monotonic() - began < 4
         wait_until(lambda: not answering(running.port))
     assert running.seconds_left == 5
 
@@ -172,7 +172,7 @@ def test_nobody_holds_the_process_longer_than_the_grace_period(sent: bytes) -> N
         began = time.monotonic()
         running.handle_exit(signal.SIGTERM, None)
         client.read()
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 5
 
 
 def test_a_computation_that_does_not_let_go_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

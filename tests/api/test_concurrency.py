@@ -1,9 +1,9 @@
 """Many at once: computed once, off the event loop, whoever leaves in between."""
 
 import asyncio
-import time
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.api.gates import watched
@@ -84,44 +84,40 @@ def test_health_and_known_answers_wait_for_no_work(client: Client) -> None:
     with watched("encodings", "sinusoidal") as gate:
         gate.shut()
 
-        async def hold() -> list[Any]:
+        async def hold() -> list[httpx.Response]:
             held = [
                 asyncio.ensure_future(client.http.get(f"/v1/encodings/sinusoidal?length=8&dim=4&base=74{n}"))
                 for n in range(8)
             ]
             await asyncio.to_thread(gate.entered.wait, 10)
-            took = []
             for target in ("/health/live", "/health/ready", known, known + "&offset=0", "/nothing", known + "x"):
-                begun = time.perf_counter()
                 await client.http.get(target)
-                took.append(time.perf_counter() - begun)
+            # All of them were answered while not one of those before them could be.
             assert not any(task.done() for task in held)
             gate.open()
-            return [took, *await asyncio.gather(*held)]
+            return list(await asyncio.gather(*held))
 
-        took, *replies = client.run(hold())
-        assert max(took) < 0.2
+        replies = client.run(hold())
         assert {reply.status_code for reply in replies} == {200}
         assert all(name.startswith("work") for name in gate.threads)
 
 
 def test_health_answers_while_large_tables_are_written(client: Client) -> None:
-    """S16 with real work: the longest wait of a health check beside four large JSON answers."""
+    """S16 with real work: on the event loop, four answers would let at most four health checks in between."""
 
-    async def measure() -> tuple[float, list[int]]:
+    async def measure() -> tuple[int, list[int]]:
         targets = [f"/v1/encodings/sinusoidal?length=2000&dim=512&base=75{number}" for number in range(4)]
         work = [asyncio.ensure_future(client.http.get(target)) for target in targets]
-        took = [0.0]
+        answered = 0
         while not all(task.done() for task in work):
-            begun = time.perf_counter()
             await client.http.get("/health/live")
-            took.append(time.perf_counter() - begun)
-            await asyncio.sleep(0.01)
-        return sorted(took)[int(len(took) * 0.9)], [task.result().status_code for task in work]
+            await asyncio.sleep(0.001)  # in process the check alone would not let the loop turn
+            answered += 1
+        return answered, [task.result().status_code for task in work]
 
-    worst, statuses = client.run(measure())
+    answered, statuses = client.run(measure())
     assert statuses == [200] * 4
-    assert worst < 0.2
+    assert answered > 8
 
 
 def test_the_arrays_of_a_post_are_understood_on_the_pool(client: Client) -> None:

@@ -81,7 +81,7 @@ def test_a_header_that_began_and_is_late_is_408(sent: bytes, client: Client) -> 
         refused(client.read(), 408, "request-timeout")
         == "the header was not complete after 0.3 seconds: send it in one go"
     )
-    assert HEADER_SECONDS * 0.9 < time.monotonic() - began < 2
+    assert HEADER_SECONDS * 0.9 < time.monotonic() - began < 5
 
 
 def test_trickling_does_not_help(client: Client) -> None:
@@ -90,7 +90,7 @@ def test_trickling_does_not_help(client: Client) -> None:
         client.send(bytes([byte]))
         time.sleep(0.06)
     refused(client.read(), 408, "request-timeout")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"\r\n\r\n\r\n"])
@@ -98,7 +98,7 @@ def test_where_nothing_begins_the_connection_is_closed_without_a_word(sent: byte
     began = time.monotonic()
     client.send(sent)
     assert client.read() == b""
-    assert HEADER_SECONDS * 0.9 < time.monotonic() - began < 2
+    assert HEADER_SECONDS * 0.9 < time.monotonic() - began < 5
 
 
 def test_an_idle_connection_is_kept_longer_than_a_header_may_take(client: Client) -> None:
@@ -109,7 +109,7 @@ def test_an_idle_connection_is_kept_longer_than_a_header_may_take(client: Client
     client.read(until=b"}")
     began = time.monotonic()
     assert client.read() == b""
-    assert 0.9 < time.monotonic() - began < 2
+    assert 0.9 < time.monotonic() - began < 5
 
 
 def test_a_connection_whose_body_came_after_the_answer_is_kept_as_long(client: Client) -> None:
@@ -123,7 +123,7 @@ def test_a_connection_whose_body_came_after_the_answer_is_kept_as_long(client: C
     assert client.read(until=b"}").startswith(OK)
     began = time.monotonic()
     assert client.read() == b""
-    assert 0.9 < time.monotonic() - began < 2
+    assert 0.9 < time.monotonic() - began < 5
 
 
 def test_empty_lines_do_not_keep_a_connection(client: Client) -> None:

@@ -45,9 +45,9 @@ def test_an_answer_over_the_limit_is_refused_before_allocation(
     assert str(requested) in found["detail"]
     took = []
     for number in range(5):
-        begun = time.perf_counter()
+        begun = time.process_time()
         client.get(f"{target}&nonfinite=refuse&base=1{number}")
-        took.append(time.perf_counter() - begun)
+        took.append(time.process_time() - begun)
     assert min(took) < 0.05
 
 

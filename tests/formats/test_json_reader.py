@@ -80,10 +80,10 @@ def test_long_integers_are_no_trouble() -> None:
 
 def test_many_names_take_a_moment() -> None:
     names = ",".join(f'"{number}":1' for number in range(70_000))
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(Unreadable, match="the name 69999 comes twice"):
         read_json(f'{{{names},"69999":2}}'.encode())
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 def test_large_bodies_are_not_searched_for_duplicates() -> None:
@@ -94,11 +94,11 @@ def test_large_bodies_are_not_searched_for_duplicates() -> None:
 @pytest.mark.parametrize("unit", [b"[],", b"{},", b'"",'])
 def test_bodies_of_brackets_are_refused_at_once(unit: bytes) -> None:
     body = b"[" + unit * (MOST_CONTAINERS + 1) + b"0]"
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(Unreadable) as caught:
         read_json(body)
     assert caught.value.code == "json_size"
-    assert time.perf_counter() - begin < 0.5
+    assert time.process_time() - begin < 0.5
 
 
 @given(st.binary())

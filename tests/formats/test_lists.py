@@ -115,9 +115,9 @@ def test_nesting_has_an_end() -> None:
 
 def test_a_million_numbers_take_a_moment() -> None:
     rows = np.random.default_rng(1).standard_normal((10_000, 100)).tolist()
-    begin = time.perf_counter()
+    begin = time.process_time()
     array_from_lists(rows, "/q")
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
     rows[-1][-1] = "1"
     with pytest.raises(Unreadable) as caught:
         array_from_lists(rows, "/q")
