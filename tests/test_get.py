@@ -1,3 +1,4 @@
+import asyncio
 import io
 import json
 import os
@@ -15,7 +16,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from service.get import Get, media_type
-from service.inprocess import Request
+from service.inprocess import Request, answer
+from service.main import create_app
 from service.settings import Settings
 from tests import stub_app
 
@@ -253,3 +255,39 @@ def test_a_full_disk_is_one_line() -> None:
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "No space left on device" in done.stderr
+
+
+def test_a_sink_that_fails_stops_the_app_without_blaming_it() -> None:
+    parts: list[int] = []
+
+    def sink(part: bytes) -> None:
+        parts.append(len(part))
+        if len(parts) > 1:
+            raise OSError(28, "No space left on device")
+
+    asked = Request("GET", "/v1/encodings/rope.npy", "length=200000&dim=64")
+    with pytest.raises(OSError, match="No space left"):
+        asyncio.run(answer(create_app(Settings()), asked, sink))
+    assert len(parts) == 2
+
+
+def test_what_an_app_sends_after_the_sink_failed_is_dropped() -> None:
+    async def insistent(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            for event in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{event}.complete"})
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(3):
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+
+    parts: list[bytes] = []
+
+    def sink(part: bytes) -> None:
+        parts.append(part)
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        asyncio.run(answer(insistent, Request("GET", "/"), sink))
+    assert parts == [b"x"]

@@ -210,3 +210,14 @@ def test_the_command_ends_with_0(sig: int, workers: str, tmp_path: Path) -> None
         process.kill()
         process.wait()
     assert b"Traceback" not in (tmp_path / "log").read_bytes()
+
+
+def test_a_host_that_has_no_address_is_a_bad_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nowhere(_settings: Settings) -> list[socket.socket]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(server, "listen", nowhere)
+    assert server.serve(settings(host="nowhere.invalid")) == 2
+    assert capsys.readouterr().err == "posenc: --host (POSENC_HOST) is nowhere.invalid: Name or service not known\n"

@@ -3,7 +3,9 @@
 import re
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
+from service.api.door import Door
 from service.engine import SCHEMES
 from tests.api.problems import refused
 from tests.api.requests import EXAMPLES, GETS, GETS_IN_EVERY_FORMAT, IN_EVERY_FORMAT, Asked
@@ -183,3 +185,24 @@ def test_a_bias_that_is_too_large_names_what_is_smaller(client: Client) -> None:
     assert reply.status_code == 422
     assert "biases/alibi-slopes only the slopes" in reply.json()["detail"]
     assert ".npy" not in reply.json()["detail"]
+
+
+def test_an_answer_that_is_cut_short_breaks_its_connection(direct: Client) -> None:
+    """Swallowed, the failure would leave a client with half an answer that looks whole."""
+    sent: list[str] = []
+
+    async def failing(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+        raise RuntimeError("the second half")
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": "/cut", "raw_path": b"/cut", "query_string": b"", "headers": []}
+    with pytest.raises(RuntimeError, match="the second half"):
+        direct.run(Door(failing, direct.resources)(scope, receive, send))
+    assert sent == ["http.response.start", "http.response.body"]
