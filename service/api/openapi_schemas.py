@@ -106,7 +106,9 @@ def _body(scheme: AnyScheme) -> Schema:
         }
     for array in positions:
         properties[array.name] = {**NUMBERS, "description": array.description}
-    required = ["tensors"] if others else ["positions"]
+    # What a body cannot do without: its required tensors, or else the scheme's first array.
+    leading = any(array.required for array in others) or scheme.inputs[0] in others
+    required = ["tensors"] if leading else ["positions"]
     return {"type": "object", "additionalProperties": False, "properties": properties, "required": required}
 
 
