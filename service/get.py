@@ -68,7 +68,7 @@ def _request(target: str, body: BinaryIO | None) -> Request:
     path, _, query = quote(target, safe=SAFE).partition("?")
     if body is None:
         return Request("GET", path, query)
-    head = body.peek(64)[:64]  # type: ignore[attr-defined]
+    head = body.peek(64)[:64]  # type: ignore[attr-defined]  # buffered readers peek
     return Request("POST", path, query, media_type=media_type(head), body=body, size=_size(body))
 
 
@@ -135,7 +135,7 @@ def _replacement(target: Path) -> Iterator[Sink]:
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
         temporary = Path(file.name)
         try:
-            sink = Sink(file)  # type: ignore[arg-type]
+            sink = Sink(file)  # type: ignore[arg-type]  # a temporary file writes bytes
             yield sink
             if sink.kept:
                 temporary.chmod(0o666 & ~_umask())

@@ -101,7 +101,7 @@ class Protocol(HttpToolsProtocol):
 
     # The connection
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self._start_head_timer()
 
