@@ -68,7 +68,7 @@ def _answers(client: Client) -> Iterator[tuple[str, str]]:
 def _dtypes(example: Asked) -> list[str]:
     if "dtype" in example.example.query or "dtype" not in example.scheme.params.model_fields:
         return [""]
-    return [f"&dtype={dtype}" for dtype in parameters_schema(example.scheme.params)["properties"]["dtype"]["enum"]]
+    return [f"&dtype={dtype}" for dtype in parameters_schema(example.scheme)["properties"]["dtype"]["enum"]]
 
 
 def controls() -> dict[str, str]:

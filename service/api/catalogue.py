@@ -11,7 +11,7 @@ from service.api.documents import Fixed, fixed_json
 from service.api.names import nearest_names
 from service.api.parameters import parameters_schema
 from service.api.problems import Problem, echo
-from service.api.query import REPLY_PARAMETERS, Nonfinite, read_pairs
+from service.api.query import PRESET, REPLY_PARAMETERS, Nonfinite, read_pairs
 from service.api.resources import Resources
 from service.api.schemes import EXTENSIONS, address
 from service.api.variations import variations
@@ -89,14 +89,16 @@ def tensors(scheme: Scheme[Any, Any]) -> dict[str, list[list[str]]]:
 
 def parameters(scheme: Scheme[Any, Any]) -> dict[str, Any]:
     """Everything that the address takes: the scheme's own parameters, and how the reply is wanted."""
-    schema = parameters_schema(scheme.params)
+    schema = parameters_schema(scheme)
     reply: dict[str, dict[str, Any]] = {
         "revision": {"type": "integer", "const": scheme.revision},
         "tensor": {"type": "string", "enum": list(tensors(scheme))},
         "nonfinite": {"type": "string", "enum": list(get_args(Nonfinite))},
     }
     described = {name: rest | {"description": REPLY_PARAMETERS[name]} for name, rest in reply.items()}
-    return schema | {"properties": schema["properties"] | described}
+    named = {"type": "string", "enum": list(scheme.presets), "description": PRESET}
+    preset = {"preset": named} if scheme.presets else {}
+    return schema | {"properties": schema["properties"] | preset | described}
 
 
 def example(scheme: Scheme[Any, Any], each: Example) -> dict[str, Any]:
@@ -111,7 +113,8 @@ def example(scheme: Scheme[Any, Any], each: Example) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    return {"who": usage.who, "parameters": dict(usage.parameters)}
+    named = {"preset": usage.preset} if usage.preset else {}
+    return {"who": usage.who, **named, "parameters": dict(usage.parameters)}
 
 
 def _refuse_parameters(request: Request) -> None:

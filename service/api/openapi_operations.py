@@ -1,6 +1,6 @@
 """The operations of the schemes in the OpenAPI document, from their records alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -12,7 +12,7 @@ from service.api.query import textual
 from service.api.schemes import EXTENSIONS, address
 from service.api.variations import AnyScheme, example_arrays
 from service.engine import SCHEMES
-from service.engine.scheme import Example
+from service.engine.scheme import Example, Usage
 from service.formats import FORMATS
 from service.formats.format import Text
 
@@ -92,7 +92,7 @@ def _paragraphs(scheme: AnyScheme, method: str, kind: str) -> Iterator[str]:
             "The extension is the format: `.npy` stacks several tensors of one shape on a leading axis; `.npz` and "
             "`.safetensors` hold all of them by name; `.bin` and `.csv` hold one."
         )
-    usages = [f"- {usage.who}: {_setting(usage.parameters)}" for usage in scheme.used_by]
+    usages = [f"- {usage.who}: {_convention(usage)}" for usage in scheme.used_by]
     if usages:
         yield "**Conventions**\n\n" + "\n".join(usages)
     examples = [f"- {each.title}: `{_address(scheme, each, kind)}`" for each in _examples(scheme, method)]
@@ -100,7 +100,12 @@ def _paragraphs(scheme: AnyScheme, method: str, kind: str) -> Iterator[str]:
     yield f"**Reference**: {scheme.reference}. Rounding: {scheme.rounding}."
 
 
-def _setting(given: Any) -> str:
+def _convention(usage: Usage) -> str:
+    setting = _setting(usage.parameters)
+    return f"`preset={usage.preset}` ({setting})" if usage.preset else setting
+
+
+def _setting(given: Mapping[str, str]) -> str:
     return ", ".join(f"`{name}={value}`" for name, value in given.items()) or "the defaults"
 
 

@@ -7,15 +7,16 @@ import orjson
 
 from service.api.openapi_schemas import TEXT, Schema, has_several, pascal, ref
 from service.api.parameters import parameters_schema
-from service.api.query import REPLY_PARAMETERS
+from service.api.query import PRESET, REPLY_PARAMETERS
 from service.api.variations import AnyScheme, choices
 from service.engine import SCHEMES
 
 
 def parameters(scheme: AnyScheme, names: list[str], kind: str) -> list[Schema]:
-    required = [name for name in names if scheme.params.model_fields[name].is_required()]
+    required = [name for name in names if name in scheme.required]
     optional = [name for name in names if name not in required]
-    own = [parameter_ref(_own(scheme, name)) for name in (*required, *optional)]
+    preset = ["preset"] if scheme.presets else []
+    own = [parameter_ref(_own(scheme, name)) for name in (*required, *optional, *preset)]
     tensor = [parameter_ref(_own(scheme, "tensor"))] if has_several(scheme) else []
     path = [parameter_ref("extension")] if kind == "file" else []
     spelling = [parameter_ref("nonfinite")] if kind == "json" and may_be_infinite(scheme) else []
@@ -32,9 +33,11 @@ def parameter_ref(name: str) -> Schema:
 
 def parameter_components() -> Iterator[tuple[str, Schema]]:
     for scheme in SCHEMES:
-        whole = parameters_schema(scheme.params)
+        whole = parameters_schema(scheme)
         for name, schema in whole["properties"].items():
             yield _own(scheme, name), _parameter(scheme, name, schema, name in whole["required"])
+        if scheme.presets:
+            yield _own(scheme, "preset"), _query("preset", ref(pascal(scheme.family, scheme.name, "preset")))
         if has_several(scheme):
             yield _own(scheme, "tensor"), _query("tensor", ref(pascal(scheme.family, scheme.name, "tensor")))
         yield _own(scheme, "revision"), _query("revision", {"type": "integer", "const": scheme.revision})
@@ -46,7 +49,8 @@ def parameter_components() -> Iterator[tuple[str, Schema]]:
 
 
 def _query(name: str, schema: Schema) -> Schema:
-    return {"name": name, "in": "query", "description": REPLY_PARAMETERS[name], "required": False, "schema": schema}
+    description = PRESET if name == "preset" else REPLY_PARAMETERS[name]
+    return {"name": name, "in": "query", "description": description, "required": False, "schema": schema}
 
 
 def _header(name: str, description: str) -> Schema:

@@ -45,6 +45,8 @@ def of_scheme(scheme: AnyScheme) -> Schema:
     found[f"{name}Parameters"] = _answered(scheme, name)
     found[f"{name}Tensors"] = _tensors(scheme)
     found[f"{name}Answer"] = _answer(scheme, name)
+    if scheme.presets:
+        found[f"{name}Preset"] = {"type": "string", "enum": list(scheme.presets)}
     if has_several(scheme):
         found[f"{name}Tensor"] = {"type": "string", "enum": tensor_names(scheme)}
     if scheme.inputs:
@@ -178,7 +180,11 @@ _INPUT = {
 }
 _USAGE = {
     "type": "object",
-    "properties": {"who": TEXT, "parameters": {"type": "object", "additionalProperties": TEXT}},
+    "properties": {
+        "who": TEXT,
+        "preset": {**TEXT, "description": "The name of these parameters, where they have one: `preset=` takes it."},
+        "parameters": {"type": "object", "additionalProperties": TEXT},
+    },
     "required": ["who", "parameters"],
 }
 _ENTRY_PROPERTIES = {

@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from service.engine.scheme import Scheme
+
 Schema = dict[str, Any]
 
 _NAMES = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
@@ -17,14 +19,14 @@ _ITEMS = {"minLength": "minItems", "maxLength": "maxItems"}
 _FORMATS = {"integer": "int64", "number": "double"}
 
 
-def parameters_schema(model: type[BaseModel]) -> Schema:
-    """All parameters of a model as one closed object."""
-    given = model.model_json_schema()
+def parameters_schema(scheme: Scheme[Any, Any]) -> Schema:
+    """All parameters of a scheme as one closed object."""
+    given = scheme.params.model_json_schema()
     return {
         "type": "object",
         "additionalProperties": False,
         "properties": {name: _flattened(schema) for name, schema in given["properties"].items()},
-        "required": given.get("required", []),
+        "required": scheme.required,
     }
 
 

@@ -17,6 +17,7 @@ from service.engine.errors import Refusal
 from service.formats.errors import CannotHold, Unreadable
 
 MOST_ERRORS = 20
+MOST_LISTED = 24
 MOST_BYTES = 8 * 1024
 ECHOED = 64
 MEDIA_TYPE = b"application/problem+json"
@@ -261,14 +262,20 @@ def unknown_name(
     place: str = "parameter",
     code: str = "unknown",
 ) -> dict[str, Any]:
-    """A fault for a name that is not known, with the nearest known one."""
+    """A fault for a name that is not known, with the known ones, or the nearest of too many to list."""
     names = list(known)
     near = nearest_names(given, names)
-    detail = f"{what}; known are {', '.join(names)}" if len(names) <= 24 else f"{what}; it is not known"
-    fault: dict[str, Any] = {place: parameter, "code": code, "detail": detail}
+    fault: dict[str, Any] = {place: parameter, "code": code, "detail": f"{what}; {_listed(names, near)}"}
     if near:
         fault["did_you_mean"] = near[0]
     return fault
+
+
+def _listed(names: Sequence[str], near: Sequence[str]) -> str:
+    """The names that would do: all of them, or the nearest of too many."""
+    if len(names) <= MOST_LISTED:
+        return f"known are {', '.join(names)}"
+    return f"nearest are {', '.join(near)}" if near else "it is not known"
 
 
 def echo(value: object) -> str:

@@ -15,6 +15,7 @@ REPLY_PARAMETERS = {
     "tensor": "One tensor of several, by name.",
     "nonfinite": "What JSON does with infinities and NaN: `refuse` (406), or `string` to write them as strings.",
 }
+PRESET = "The convention of a library or model by name: its parameters, of which those in the address take precedence."
 Nonfinite = Literal["refuse", "string"]
 
 
@@ -73,8 +74,9 @@ def read_asked(scheme: Scheme[Any, Any], raw: bytes, assumed: Mapping[str, str] 
     pairs = read_pairs(raw)
     _refuse_unknown(scheme, pairs)
     reply = {name: pairs.pop(name) for name in REPLY_PARAMETERS if name in pairs}
+    preset = _preset(scheme, pairs.pop("preset")) if "preset" in pairs else {}
     try:
-        params = scheme.params.model_validate({**(assumed or {}), **pairs})
+        params = scheme.params.model_validate({**(assumed or {}), **preset, **pairs})
     except ValidationError as error:
         raise from_validation(error, scheme.params) from None
     return Asked(
@@ -85,8 +87,16 @@ def read_asked(scheme: Scheme[Any, Any], raw: bytes, assumed: Mapping[str, str] 
     )
 
 
+def _preset(scheme: Scheme[Any, Any], name: str) -> Mapping[str, str]:
+    presets = scheme.presets
+    if name in presets:
+        return presets[name]
+    fault = unknown_name("preset", name, presets, what=f"preset is {echo(name)}", code="choice")
+    raise Problem("invalid-parameters", fault["detail"], [fault])
+
+
 def _refuse_unknown(scheme: Scheme[Any, Any], pairs: Mapping[str, str]) -> None:
-    known = [*scheme.params.model_fields, *REPLY_PARAMETERS]
+    known = [*scheme.params.model_fields, *(["preset"] if scheme.presets else []), *REPLY_PARAMETERS]
     # Looking for the nearest name takes time: for as many as a problem lists, not for thousands.
     unknown = [name for name in pairs if name not in known][:MOST_ERRORS]
     faults = [

@@ -13,7 +13,7 @@ AnyScheme = Scheme[Any, Any]
 
 def choices(scheme: AnyScheme) -> dict[str, Schema]:
     """The parameters of a scheme that are named choices: components, so that clients get one type for each."""
-    properties = parameters_schema(scheme.params)["properties"]
+    properties = parameters_schema(scheme)["properties"]
     return {
         name: {key: schema[key] for key in ("type", "enum")} for name, schema in properties.items() if "enum" in schema
     }

@@ -77,10 +77,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Which parameter values give the convention of a library or model."""
+    """Which parameter values give the convention of a library or model; `preset` is their name in an address."""
 
     who: str
     parameters: Mapping[str, str]
+    preset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,22 @@ class Scheme(Generic[P, S]):
     @property
     def needs_body(self) -> bool:
         return any(array.required for array in self.inputs)
+
+    @property
+    def presets(self) -> dict[str, Mapping[str, str]]:
+        """The parameters of each usage that has a name.
+
+        >>> from service.engine import by_key
+        >>> by_key("encodings", "sinusoidal").presets["whisper"]
+        {'layout': 'sin-cos', 'frequency_shift': '1'}
+        """
+        return {usage.preset: usage.parameters for usage in self.used_by if usage.preset}
+
+    @property
+    def required(self) -> list[str]:
+        """The parameters that no address can do without: they have no default, and no preset gives them."""
+        given = {name for parameters in self.presets.values() for name in parameters}
+        return [name for name, field in self.params.model_fields.items() if field.is_required() and name not in given]
 
 
 def whole(scheme: Scheme[P, S], params: P, inputs: Inputs | None = None) -> dict[str, Array]:

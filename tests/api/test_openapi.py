@@ -169,7 +169,7 @@ def test_the_parameters_are_those_that_the_service_takes(scheme: AnyScheme, meth
     fields = set(scheme.params.model_fields)
     if method == "post" and scheme.inputs[0].name == "positions":
         fields -= {"length", "queries", "keys", "offset", "positions"}
-    assert told - set(REPLY_PARAMETERS) == fields
+    assert told - set(REPLY_PARAMETERS) == fields | ({"preset"} if scheme.presets else set())
     assert "revision" in told
     assert ("nonfinite" in told) == (kind == "json" and (scheme.infinite or scheme.needs_body))
 
@@ -311,7 +311,7 @@ def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, 
                 assert not list(faults(DOCUMENT, schema, answer.json())), (parameter, choice)
             else:
                 # these go with another choice
-                assert parameter in ("tensor", "frequency_form", "spacing", "coordinates")
+                assert parameter in ("preset", "tensor", "frequency_form", "spacing", "coordinates")
 
 
 def test_the_other_examples_work(direct: Client) -> None:

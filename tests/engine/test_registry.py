@@ -130,6 +130,19 @@ def test_facts_and_notes_are_plain_values(scheme: Scheme[Any, Any]) -> None:
 @Records
 def test_every_usage_is_a_convention_of_its_own(scheme: Scheme[Any, Any]) -> None:
     assert scheme.used_by
-    results = [b"".join(array.tobytes() for array in result(scheme, usage).values()) for usage in scheme.used_by]
+    # Two libraries with one convention are one usage, unless each is to be asked for by name.
+    results = [
+        (b"".join(array.tobytes() for array in result(scheme, usage).values()), usage.preset)
+        for usage in scheme.used_by
+    ]
     assert len(set(results)) == len(results)
     assert len({usage.who for usage in scheme.used_by}) == len(results)
+
+
+@Records
+def test_a_preset_has_a_plain_name_of_its_own(scheme: Scheme[Any, Any]) -> None:
+    named = [usage.preset for usage in scheme.used_by if usage.preset]
+    assert len(set(named)) == len(named)
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in named)
+    assert "preset" not in scheme.params.model_fields
+    assert list(scheme.presets) == named

@@ -153,10 +153,18 @@ SCHEME: Scheme[Fourier, Waves] = Scheme(
         ),
     ),
     used_by=(
-        Usage("NeRF, the paper: positions", {"bands": "10"}),
-        Usage("NeRF, the paper: directions", {"bands": "4"}),
-        Usage("NeRF, the published code: positions", {"bands": "10", "angle_factor": "one", "include_input": "first"}),
-        Usage("NeRF, the published code: directions", {"bands": "4", "angle_factor": "one", "include_input": "first"}),
+        Usage("NeRF, the paper: positions", {"bands": "10"}, "nerf-positions"),
+        Usage("NeRF, the paper: directions", {"bands": "4"}, "nerf-directions"),
+        Usage(
+            "NeRF, the published code: positions",
+            {"bands": "10", "angle_factor": "one", "include_input": "first"},
+            "nerf-code-positions",
+        ),
+        Usage(
+            "NeRF, the published code: directions",
+            {"bands": "4", "angle_factor": "one", "include_input": "first"},
+            "nerf-code-directions",
+        ),
         Usage(
             "Perceiver on ImageNet (resolution 224 along each axis)",
             {
@@ -166,8 +174,9 @@ SCHEME: Scheme[Fourier, Waves] = Scheme(
                 "layout": "sin-cos",
                 "include_input": "first",
             },
+            "perceiver-imagenet",
         ),
-        Usage("GLIGEN boxes", {"bands": "8", "spacing": "geometric", "base": "100", "angle_factor": "one"}),
+        Usage("GLIGEN boxes", {"bands": "8", "spacing": "geometric", "base": "100", "angle_factor": "one"}, "gligen"),
     ),
     properties={"learned parameters": "none", "extrapolates": "defined at any coordinate"},
 )

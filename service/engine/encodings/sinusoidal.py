@@ -125,14 +125,15 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
         ),
     ),
     used_by=(
-        Usage("Vaswani et al. 2017; Informer, Autoformer; keras-hub SinePositionEncoding", {}),
-        Usage("Marian, Pegasus, RoFormer", {"layout": "sin-cos"}),
-        Usage("Whisper encoder, Qwen-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}),
+        Usage("Vaswani et al. 2017; Informer, Autoformer; keras-hub SinePositionEncoding", {}, "vaswani"),
+        Usage("Marian, Pegasus, RoFormer", {"layout": "sin-cos"}, "marian"),
+        Usage("Whisper encoder, Qwen-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}, "whisper"),
         Usage(
             "fairseq, M2M100, NLLB, XGLM (padding index 1)",
             {"layout": "sin-cos", "frequency_shift": "1", "odd_width": "zero-column", "padding_idx": "1"},
+            "fairseq",
         ),
-        Usage("MusicGen", {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"}),
+        Usage("MusicGen", {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"}, "musicgen"),
     ),
     properties={
         "memory per head": "none: one table of length * width values serves all heads",
