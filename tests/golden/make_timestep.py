@@ -1,10 +1,12 @@
-"""Timestep embeddings of diffusers, frozen: `python -m tests.golden.make_timestep`.
+"""Timestep embeddings of diffusers and transformers, frozen: `python -m tests.golden.make_timestep`.
 
 Each case is `case.table` (times, dim; float32) at `TIMES`; `CASES` says which arguments of the library and which
-parameters of the service name it.
+parameters of the service name it. `MODULES` are the embeddings inside the libraries' own models, at the same times.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,10 +51,47 @@ CASES = {
 }
 
 
+def unet() -> Any:
+    """Stable Diffusion's network, made small."""
+    blocks = {"block_out_channels": (32,), "down_block_types": ("DownBlock2D",), "up_block_types": ("UpBlock2D",)}
+    return library("diffusers").UNet2DConditionModel(**blocks, cross_attention_dim=8).time_proj
+
+
+def combined_labels() -> Any:
+    return library("diffusers.models.embeddings").CombinedTimestepLabelEmbeddings(2, 8).time_proj
+
+
+def qwen_image() -> Any:
+    transformer = library("diffusers.models.transformers.transformer_qwenimage")
+    return transformer.QwenTimestepProjEmbeddings(8).time_proj
+
+
+def ernie_image() -> Any:
+    """ERNIE-Image's transformer, made small."""
+    model = library("diffusers.models.transformers.transformer_ernie_image").ErnieImageTransformer2DModel
+    small = {"num_layers": 1, "ffn_hidden_size": 8, "in_channels": 2, "out_channels": 2, "text_in_dim": 4}
+    return model(hidden_size=48, num_attention_heads=2, rope_axes_dim=(8, 8, 8), **small).time_proj
+
+
+def token2wav() -> Any:
+    return library("transformers.models.qwen2_5_omni.modeling_qwen2_5_omni").SinusPositionEmbedding(96)
+
+
+MODULES: dict[str, Callable[[], Any]] = {
+    "unet": unet,
+    "combined_label_embeddings": combined_labels,
+    "qwen_image": qwen_image,
+    "ernie_image": ernie_image,
+    "qwen2_5_omni": token2wav,
+}
+
+
 def build() -> Numbers:
     """Everything the file holds, by name."""
-    return {f"{name}.table": case.make() for name, case in CASES.items()}
+    times = library("torch").tensor(TIMES, dtype=library("torch").float32)
+    modules = {f"{name}.table": np.asarray(make()(times)) for name, make in MODULES.items()}
+    return {f"{name}.table": case.make() for name, case in CASES.items()} | modules
 
 
 if __name__ == "__main__":
-    save("timestep", build(), "torch", "diffusers", "numpy")
+    save("timestep", build(), "torch", "diffusers", "transformers", "numpy")

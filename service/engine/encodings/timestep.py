@@ -116,15 +116,16 @@ SCHEME: Scheme[Timestep, Waves | Singles] = Scheme(
         Example("Times of a batch, in the body", {"dim": "7"}, {"positions": [[0.5], [999]]}),
     ),
     used_by=(
-        Usage("diffusers get_timestep_embedding by default; DDPM checkpoints", {}),
+        Usage("diffusers get_timestep_embedding by default; DDPM checkpoints", {}, "ddpm"),
         Usage(
             "Stable Diffusion, SD3, Flux (t * 1000), PixArt, diffusers UNet2DModel by default; guided-diffusion, DiT",
             {"layout": "cos-sin", "frequency_shift": "0"},
+            "stable-diffusion",
         ),
-        Usage("diffusers CombinedTimestepLabelEmbeddings (DiT)", {"layout": "cos-sin"}),
-        Usage("AuraFlow, QwenImage", {"layout": "cos-sin", "frequency_shift": "0", "scale": "1000"}),
-        Usage("ERNIE-Image", {"frequency_shift": "0"}),
-        Usage("Qwen2.5-Omni token2wav", {"scale": "1000"}),
+        Usage("diffusers CombinedTimestepLabelEmbeddings (DiT)", {"layout": "cos-sin"}, "dit-labels"),
+        Usage("AuraFlow, QwenImage", {"layout": "cos-sin", "frequency_shift": "0", "scale": "1000"}, "aura-flow"),
+        Usage("ERNIE-Image", {"frequency_shift": "0"}, "ernie-image"),
+        Usage("Qwen2.5-Omni token2wav", {"scale": "1000"}, "qwen2-5-omni"),
     ),
     properties={"learned parameters": "none", "extrapolates": "defined at any time"},
 )

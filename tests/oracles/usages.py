@@ -1,0 +1,42 @@
+"""Which usages of a scheme a test compares with their library.
+
+A test that proves rows of `used_by` says so where it stands, and gets the rows' own parameters to prove them with:
+
+    @proves("encodings/timestep", {"stable-diffusion": "stable_diffusion", "ernie-image": "ernie"})
+    def test_a_usage_is_its_librarys(direct, timestep, usage, oracle): ...
+
+A row is called by its preset, or where it has none by its `who`. What stands beside it, `oracle`, is for the test:
+the name of a frozen case, a function of the library, a formula. `test_usages.py` finds the rows that nobody proves.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from service.engine import by_key
+from service.engine.scheme import Scheme, Usage
+
+Key = tuple[str, str]
+
+PROVED: dict[Key, set[str]] = {}
+
+
+def name_of(usage: Usage) -> str:
+    """What a usage is called in tests."""
+    return usage.preset or usage.who
+
+
+def usage_of(scheme: Scheme[Any, Any], name: str) -> Usage:
+    """The usage of that name; the tests that name one which is gone do not even start."""
+    (usage,) = [each for each in scheme.used_by if name_of(each) == name]
+    return usage
+
+
+def proves(address: str, rows: Mapping[str, Any]) -> pytest.MarkDecorator:
+    """Parametrise a test over usages and what each is compared with, and note that they are compared."""
+    family, _, name = address.partition("/")
+    scheme = by_key(family, name)
+    pairs = [pytest.param(usage_of(scheme, row), oracle, id=row) for row, oracle in rows.items()]
+    PROVED.setdefault(scheme.key, set()).update(rows)
+    return pytest.mark.parametrize(("usage", "oracle"), pairs)
