@@ -3,36 +3,51 @@
 With u = 2^-53, S = |sin| and C = |cos| of the base row, s the largest |sin| of the offset rows (their cosines
 are at most 1), the errors of a sine before it is rounded to its dtype are
 
-    narrow dtypes   rows rounded to float64: 2 u; products: u; their sum: u;
-                    adding or subtracting the bound: u                                5 u (S + C s)
+    narrow dtypes   rows rounded to float64: 2 u; products: u; their sum: u           4 u (S + C s)
     float64         rows cut into 26 bits and a float64 rest: the leading products and their sum are exact;
                     the other products and sums are below 2^-25 and rounded there, 16 roundings at most
                                                                                       16 * 2^-26 u (S + C s)
-    both            the errors of the double-double rows, given by the caller
+    looked at again in double-double (`closely`): products 8 u^2, their sum 4 u^2    12 u^2 (S + C s)
+    all             the errors of the double-double rows, given by the caller
 
-of which 6 and 32 are used. For a cosine S and C change places. Where angles are small, S + C s is as small as
+of which 5, 32 and 16 are used. For a cosine S and C change places. Where angles are small, S + C s is as small as
 the sine, so that small sines are decided as readily as large ones.
+
+Sine and cosine together are one complex product, (sin a + i cos a) (cos b - i sin b) = sin(a + b) + i cos(a + b).
+numpy's complex product has other bits on processors that fuse its steps, within the same 4 u; what is rounded from it
+is only what any error as large leaves no choice about.
+
+Which float32 that is, the float64 shows in its own bits (`_unsure_of_float32`): rounding drops the last 29, and is in
+doubt only where they are near the middle of their range. All narrow errors are below
+
+    5 u sqrt 2 + 2^-54 < 2^-50.07
+
+which is less than 2^15 ulps of a float64 as small as 2^-13. So those are unsure whose last bits are within 2^15 of
+2^28, one in 2^13, and those below 2^-12. These few are decided by bounds of their own (`narrow`).
 """
 
-from collections.abc import Iterator
 from enum import IntEnum
 from math import prod
+from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.pairs import Floats, Pair, Rows, halves, negative, two_sum
-from service.engine.rounding import different, to_sixteen_bits
+from service.engine.pairs import Floats, Pair, Rows, add, halves, multiply, negative, two_sum
+from service.engine.rounding import Unsure, different, to_sixteen_bits
 from service.engine.sines import Indices
 
 Array = NDArray[Any]
 Singles = NDArray[np.float32]
+Turns = NDArray[np.complex128]
 
 U = 2.0**-53
-NARROW_ERROR = 6 * U
+NARROW_ERROR = 5 * U
 DOUBLE_ERROR = 32 * 2.0**-26 * U
-LEVEL = 1024.0  # a row of bounds that varies less is replaced by its largest: one number is subtracted faster
+CLOSE_ERROR = 16 * U * U
+ROWS_ERROR = 2.0**-54  # what the rows themselves may bring into a narrow value
+LARGEST_NARROW = 2.0**0.5 * NARROW_ERROR + ROWS_ERROR
 ALIGNMENT = 64  # bytes in a cache line, and in the widest vector register
 
 
@@ -51,61 +66,114 @@ class Block(NamedTuple):
     offset: slice | Indices
 
 
-class Undecided(NamedTuple):
-    """Values of a block that may not be rounded right: where they are, the float64 they came from, and its error."""
+class Places(NamedTuple):
+    """Some values, each by its waveform, channel, base row and offset row."""
 
     form: Indices
-    row: Indices
     channel: Indices
-    value: Floats
-    error: Floats
+    base: Indices
+    offset: Indices
 
 
 Outs = dict[Waveform, Array]
 
 
-class Views(NamedTuple):
-    """The leading rows of each buffer, (waveforms, rows, channels)."""
+def _interleaved(outs: Outs) -> Array | None:
+    """Sines and cosines as one array (rows, 2 channels), if that is how they lie in memory: sine, cosine, sine, ..."""
+    if len(outs) < 2:
+        return None
+    sines, cosines = outs[Waveform.SIN], outs[Waveform.COS]
+    item = sines.itemsize
+    apart = cosines.__array_interface__["data"][0] - sines.__array_interface__["data"][0]
+    if apart != item or not sines.strides == cosines.strides == (sines.strides[0], 2 * item):
+        return None
+    shape, strides = (sines.shape[0], 2 * sines.shape[1]), (sines.strides[0], item)
+    return np.lib.stride_tricks.as_strided(sines, shape, strides)
 
-    own: Floats
-    other: Floats
-    value: Floats
-    term: Floats
-    below: Singles
-    above: Singles
+
+class Target(NamedTuple):
+    """Where values go: the arrays of one dtype, and the one array that they are halves of, if they are."""
+
+    outs: Outs
+    joint: Array | None
+
+    @classmethod
+    def of(cls, outs: Outs) -> "Target":
+        """Of arrays (rows, channels) of one dtype."""
+        return cls(outs, _interleaved(outs))
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """Of all of them."""
+        return next(iter(self.outs.values())).dtype
+
+    def write(self, rows: slice, values: Array) -> None:
+        """`values` (rows, channels, waveforms), rounded or in float64, into these rows."""
+        if self.joint is not None:
+            self.joint[rows] = values.reshape(len(values), -1)
+            return
+        for place, out in enumerate(self.outs.values()):
+            out[rows] = values[..., place]
 
 
 class Scratch:
-    """The buffers of one call: nothing is shared between threads. `forms` are the waveforms that it writes."""
+    """The buffers of one call. `forms` are the waveforms that it writes."""
 
     def __init__(self, forms: tuple[Waveform, ...], rows: int, channels: int) -> None:
-        self.forms = slice(int(forms[0]), int(forms[-1]) + 1)
-        shape = (len(forms), rows, channels)
-        self._bases = _aligned((2, rows, channels), np.float64)
-        self._doubles = _aligned(shape, np.float64), _aligned(shape, np.float64)
-        self._singles = _aligned(shape, np.float32), _aligned(shape, np.float32)
-        self._base: tuple[Grid, int] | None = None
-        self._views: dict[int, Views] = {}
+        self.forms = tuple(map(int, forms))
+        count = len(forms)
+        self._values = _aligned((rows, channels, count), np.float64)
+        self._singles = _aligned((rows, channels, count), np.float32)
+        self._unsure = _aligned((rows, channels, count), np.bool_)
+        # Two arrays in line are multiplied faster than an array and a row: a base row is repeated.
+        self._turns = _aligned((rows, channels), np.complex128) if count == 2 else None
+        self._factors = _aligned((3, rows if count == 1 else 0, channels), np.float64)
 
-    def views(self, rows: int) -> Views:
-        """As many rows of each buffer; the waveforms that the own ones are multiplied with are the others."""
-        if rows not in self._views:
-            own, other = self._bases[self.forms, :rows], self._bases[::-1][self.forms, :rows]
-            buffers = (buffer[:, :rows] for buffer in (*self._doubles, *self._singles))
-            self._views[rows] = Views(own, other, *buffers)
-        return self._views[rows]
+    @classmethod
+    def of_thread(cls, forms: tuple[Waveform, ...], rows: int, channels: int) -> "Scratch":
+        """This thread's own, used again where the last call was of the same kind: fresh memory costs its first touch,
+        for a block of a few hundred rows more than the block."""
+        key = (forms, rows, channels)
+        if getattr(_threads, "key", None) != key:
+            _threads.key, _threads.scratch = key, cls(forms, rows, channels)
+        scratch: Scratch = _threads.scratch
+        return scratch
 
-    def spread(self, grid: "Grid", base: int | Indices, rows: int) -> None:
-        """Repeat a base row: two arrays in line are multiplied faster than an array and a row."""
-        if isinstance(base, int):
-            if self._base != (grid, base):
-                self._base = grid, base
-                for form, wave in enumerate(grid.bases):
-                    self._bases[form] = wave.high[base]
+    def product(self, grid: "Grid", block: Block) -> Floats:
+        """The block's values in float64, (rows, channels, waveforms)."""
+        rows = block.rows.stop - block.rows.start
+        self._repeat(grid, block.base, slice(rows))
+        value = self._values[:rows]
+        if self._turns is not None:
+            np.multiply(self._turns[:rows], grid.offsets.turns[block.offset], out=value.view(np.complex128)[..., 0])
+        else:
+            self._single(grid.offsets, block.offset, value[..., 0])
+        return value
+
+    def _repeat(self, grid: "Grid", base: int | Indices, rows: slice) -> None:
+        if self._turns is not None:
+            self._turns[rows] = grid.turns[base]
             return
-        self._base = None
-        for form, wave in enumerate(grid.bases):
-            self._bases[form, :rows] = wave.high[base]
+        (form,) = self.forms
+        self._factors[0, rows], self._factors[1, rows] = grid.bases[form].high[base], grid.bases[1 - form].high[base]
+
+    def _single(self, offsets: "Offsets", offset: slice | Indices, value: Floats) -> None:
+        """Of one waveform alone the real products are faster."""
+        own, other, term = self._factors[:, : len(value)]
+        np.multiply(own, offsets.cosines[offset], out=value)
+        np.multiply(other, offsets.sines[self.forms[0], offset], out=term)
+        np.add(value, term, out=value)
+
+    def singles(self, rows: int) -> Singles:
+        """As many rows of the float32 buffer."""
+        return self._singles[:rows]
+
+    def unsure(self, rows: int) -> Unsure:
+        """As many rows of the buffer of truth values."""
+        return self._unsure[:rows]
+
+
+_threads = local()
 
 
 def _aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
@@ -115,26 +183,32 @@ def _aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
-def _aligned_copy(rows: Floats) -> Floats:
-    copy = _aligned(rows.shape, np.float64)
+def _aligned_copy(rows: Array) -> Array:
+    copy = _aligned(rows.shape, rows.dtype)
     copy[...] = rows
     return copy
 
 
+def _complex(real: Floats, imaginary: Floats) -> Turns:
+    number: Turns = real + 1j * imaginary
+    return number
+
+
 class Offsets:
-    """The offset rows of a panel, as blocks multiply by them: for a cosine the sines are negative."""
+    """The offset rows of a panel, as blocks multiply by them."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.reach: Floats = np.abs(rows.sines.high).max(axis=0)  # s
-        self.narrow_cosines = _aligned_copy(rows.cosines.high)
-        self.narrow_sines = _aligned_copy(np.stack([rows.sines.high, -rows.sines.high]))
-        self._split: dict[Waveform, tuple[Split, Split]] = {}
+        self.cosines = _aligned_copy(rows.cosines.high)
+        self.sines = _aligned_copy(np.stack([rows.sines.high, -rows.sines.high]))  # for a sine, for a cosine
+        self.turns = _aligned_copy(_complex(rows.cosines.high, -rows.sines.high))  # cos b - i sin b
+        self._split: dict[int, tuple[Split, Split]] = {}
 
-    def split(self, form: Waveform) -> tuple["Split", "Split"]:
+    def split(self, form: int) -> tuple["Split", "Split"]:
         """The cosines and the sines for products in double-double; two threads may both do it, and agree."""
         if form not in self._split:
-            sines = self.rows.sines if form is Waveform.SIN else negative(self.rows.sines)
+            sines = self.rows.sines if form == Waveform.SIN else negative(self.rows.sines)
             self._split[form] = split(self.rows.cosines), split(sines)
         return self._split[form]
 
@@ -156,98 +230,101 @@ def split(number: Pair) -> Split:
     return Split(leading, rest + number.low, number.high)
 
 
-class Bounds:
-    """Bounds of the errors (waveforms, base rows, channels); a level row is one number, its largest."""
-
-    def __init__(self, rows: Floats) -> None:
-        self.rows = rows
-        largest = rows.max(axis=2, keepdims=True)
-        level = (largest <= LEVEL * rows.min(axis=2, keepdims=True)).all(axis=0)
-        self.each = [(largest if even else rows)[:, [base]] for base, even in enumerate(level[:, 0].tolist())]
-
-    def at(self, base: int | Indices) -> Floats:
-        """(waveforms, rows, channels), of which the last two may be 1."""
-        return self.each[base] if isinstance(base, int) else self.rows[:, base]
-
-
 class Grid:
     """Base rows against offset rows; `errors` are what the rows themselves bring into a sine and a cosine."""
 
-    def __init__(self, bases: Rows, offsets: Offsets, errors: tuple[Floats, Floats]) -> None:
+    def __init__(self, bases: Rows, offsets: Offsets, errors: Floats) -> None:
         self.bases, self.offsets, self.errors = bases, offsets, errors
-        self._bounds: dict[tuple[int, int, float], Bounds] = {}
+        self.turns = _complex(bases.sines.high, bases.cosines.high)  # sin a + i cos a
 
-    def fill(self, block: Block, outs: Outs, scratch: Scratch) -> Iterator[Undecided]:
-        """Write the block's rows of arrays of one dtype; yield what is undecided, if anything is."""
-        parts = [out[block.rows] for out in outs.values()]
-        if parts[0].dtype != np.float64:
-            yield from self._fill_narrow(block, parts, scratch)
-        else:
-            for form, part in zip(outs, parts, strict=True):
-                yield from self._fill_double(block, form, part)
+    def fill(self, block: Block, target: Target, scratch: Scratch) -> Indices:
+        """Write the block's rows; which values are undecided, as indices of (rows, channels, waveforms) laid flat."""
+        if target.dtype != np.float64:
+            return self._fill_narrow(block, target, scratch)
+        count = len(target.outs)
+        return np.concatenate(
+            [
+                self._fill_double(block, int(form), out[block.rows]) * count + place
+                for place, (form, out) in enumerate(target.outs.items())
+            ]
+        )
 
-    def _bound(self, forms: slice, factor: float, base: int | Indices) -> Floats:
-        """factor * (S + C s) + the errors of the rows, for these base rows."""
-        key = (forms.start, forms.stop, factor)
-        if key not in self._bounds:
-            sizes = np.abs([wave.high for wave in self.bases])
-            rows = factor * (sizes + sizes[::-1] * self.offsets.reach) + np.stack(self.errors)[:, None]
-            self._bounds[key] = Bounds(rows[forms])
-        return self._bounds[key].at(base)
+    def narrow(self, at: Places) -> tuple[Pair, Floats]:
+        """These values as blocks have them, in float64, and their errors."""
+        own, other = self._bases(at, "high")
+        cosines = self.offsets.cosines[at.offset, at.channel]
+        sines = self.offsets.sines[at.form, at.offset, at.channel]
+        value = own * cosines + other * sines
+        return Pair(value, np.zeros_like(value)), self._error(NARROW_ERROR, own, other, at)
 
-    def _fill_narrow(self, block: Block, outs: list[Array], scratch: Scratch) -> Iterator[Undecided]:
-        """Sines and cosines together, where both are wanted: half as many calls, each of twice the size."""
-        rows, forms = block.rows.stop - block.rows.start, scratch.forms
-        scratch.spread(self, block.base, rows)
-        views = scratch.views(rows)
-        sines = self.offsets.narrow_sines[forms, block.offset]
-        np.multiply(views.own, self.offsets.narrow_cosines[block.offset], out=views.value)
-        np.multiply(views.other, sines, out=views.term)
-        np.add(views.value, views.term, out=views.value)
-        error = self._bound(forms, NARROW_ERROR, block.base)
-        round_off = _to_float32 if outs[0].dtype == np.float32 else _to_sixteen_bits
-        yield from _listed(forms, round_off(views, error, outs), views.value, error)
+    def closely(self, at: Places) -> tuple[Pair, Floats]:
+        """These values in double-double, and their errors."""
+        own, other = (Pair(*both) for both in zip(self._bases(at, "high"), self._bases(at, "low"), strict=True))
+        place = at.offset, at.channel
+        rows = self.offsets.rows
+        sign = np.where(at.form == Waveform.SIN, 1.0, -1.0)
+        sines = Pair(sign * rows.sines.high[place], sign * rows.sines.low[place])
+        value = add(multiply(own, rows.cosines.at(place)), multiply(other, sines))
+        return value, self._error(CLOSE_ERROR, own.high, other.high, at)
 
-    def _fill_double(self, block: Block, form: Waveform, out: NDArray[Any]) -> Iterator[Undecided]:
-        own, other = split(self.bases[form].at(block.base)), split(self.bases[1 - form].at(block.base))
+    def _bases(self, at: Places, half: str) -> NDArray[np.float64]:
+        sines, cosines = (getattr(wave, half)[at.base, at.channel] for wave in self.bases)
+        sine = at.form == Waveform.SIN
+        return np.array([np.where(sine, sines, cosines), np.where(sine, cosines, sines)])
+
+    def _error(self, factor: float, own: Floats, other: Floats, at: Places) -> Floats:
+        """factor * (S + C s) + the errors of the rows."""
+        error: Floats = factor * (np.abs(own) + np.abs(other) * self.offsets.reach[at.channel])
+        error += self.errors[at.form, at.channel]
+        return error
+
+    def _fill_narrow(self, block: Block, target: Target, scratch: Scratch) -> Indices:
+        value = scratch.product(self, block)
+        if target.dtype == np.float32:
+            return _to_float32(value, block.rows, target, scratch)
+        return _to_sixteen_bits(value, block.rows, target, scratch)
+
+    def _fill_double(self, block: Block, form: int, out: NDArray[Any]) -> Indices:
+        base, other_base = (self.bases[each].at(block.base) for each in (form, 1 - form))
+        own, other = split(base), split(other_base)
         cosines, sines = (rows.at(block.offset) for rows in self.offsets.split(form))
         total, rest = two_sum(own.leading * cosines.leading, other.leading * sines.leading)
-        for base, offset in ((own, cosines), (other, sines)):
-            rest += base.leading * offset.rest
-            rest += base.rest * offset.whole
-        forms = slice(int(form), form + 1)
-        error = self._bound(forms, DOUBLE_ERROR, block.base)
-        below, above = total + (rest - error[0]), total + (rest + error[0])
+        for at_base, at_offset in ((own, cosines), (other, sines)):
+            rest += at_base.leading * at_offset.rest
+            rest += at_base.rest * at_offset.whole
+        error = DOUBLE_ERROR * (np.abs(base.high) + np.abs(other_base.high) * self.offsets.reach) + self.errors[form]
+        below, above = total + (rest - error), total + (rest + error)
         out[...] = above
-        yield from _listed(forms, different(below, above)[None], above[None], error)
+        return np.flatnonzero(different(below, above))
 
 
-def _listed(forms: slice, undecided: NDArray[np.bool_] | None, value: Floats, error: Floats) -> Iterator[Undecided]:
-    if undecided is None:
-        return
-    flat = undecided.reshape(-1).nonzero()[0]
-    if flat.size:
-        places = np.unravel_index(flat, undecided.shape)
-        form, row, channel = places
-        errors = np.broadcast_to(error, value.shape)[places]
-        yield Undecided(form + forms.start, row, channel, value[places], errors)
+# How a float64 shows that its rounding to float32 is in doubt. Its bits plus SHIFT, as far as KEPT, are read as a
+# float64 again: 2 where the last 29 bits are in the window around 2^28, less than 2 (bit 62 is not set) where it was
+# below 2^-12, and larger else.
+DROPPED_BITS, WINDOW_BITS, FLOOR_BITS = 29, 16, 12
+SHIFT = np.uint64((FLOOR_BITS + 1 << 52) + (1 << DROPPED_BITS - 1) + (1 << WINDOW_BITS - 1))
+KEPT = np.uint64((1 << 62) + (1 << DROPPED_BITS) - (1 << WINDOW_BITS))
 
 
-def _to_float32(views: Views, error: Floats, outs: list[Array]) -> NDArray[np.bool_]:
-    """Round; undecided where value - error and value + error differ."""
-    np.subtract(views.value, error, out=views.term)
-    views.below[...] = views.term
-    np.add(views.value, error, out=views.term)
-    views.above[...] = views.term
-    for out, above in zip(outs, views.above, strict=True):
-        out[...] = above
-    return different(views.below, views.above)
+def _to_float32(value: Floats, rows: slice, target: Target, scratch: Scratch) -> Indices:
+    """Round, and say which may be wrong. `value` is used up."""
+    target.write(rows, value)
+    bits = value.view(np.uint64)
+    np.add(bits, SHIFT, out=bits)
+    np.bitwise_and(bits, KEPT, out=bits)
+    return np.less_equal(value, 2.0, out=scratch.unsure(len(value))).reshape(-1).nonzero()[0]
 
 
-def _to_sixteen_bits(views: Views, error: Floats, outs: list[Array]) -> NDArray[np.bool_] | None:
+def _to_sixteen_bits(value: Floats, rows: slice, target: Target, scratch: Scratch) -> Indices:
     """Round by way of float32, which does where the error is below half of its ulp.
 
     Half an ulp of x is 2^-25 |x| or more, so that holds from 2^26 times the error on, with a factor of 2 to spare.
     """
-    views.above[...] = views.value
-    return to_sixteen_bits(views.above, 2.0**26 * float(error.max()), outs)
+    singles = scratch.singles(len(value))
+    singles[...] = value
+    floor = 2.0**26 * LARGEST_NARROW
+    unsure = to_sixteen_bits(singles, floor, target.dtype, lambda rounded: target.write(rows, rounded))
+    return _NONE if unsure is None else np.flatnonzero(unsure)
+
+
+_NONE = np.zeros(0, np.intp)

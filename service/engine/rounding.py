@@ -5,7 +5,7 @@ service answers with. Rounding twice is not rounding: 1 + 2^-8 + 2^-40 is 1 + 2^
 float32 it is 1 + 2^-8, a tie, and then 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from sys import byteorder
 from typing import Any
 
@@ -92,9 +92,11 @@ def different(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
     return unlike
 
 
-def to_sixteen_bits(singles: NDArray[np.float32], floor: float, outs: Sequence[NDArray[Any]]) -> Unsure | None:
+def to_sixteen_bits(
+    singles: NDArray[np.float32], floor: float, dtype: DTypeLike, write: Callable[[NDArray[Any]], None]
+) -> Unsure | None:
     """Round float32, |x| <= 1, to float16 or bfloat16, and say where that may not be the rounding of the real number:
-    nowhere, if None. Each of `outs` takes one of `singles`.
+    nowhere, if None. `write` is given the rounded ones, in memory that is used again afterwards.
 
     The float32 are those nearest to float64 whose errors are below half an ulp (of the float32); those below `floor`
     are not, and unsure. The points half way between two neighbours of the narrower dtype are float32 themselves,
@@ -102,21 +104,19 @@ def to_sixteen_bits(singles: NDArray[np.float32], floor: float, outs: Sequence[N
     each as the real number, which is less than an ulp away. Where it is one, it is unsure; so half is rounded up.
     """
     bits = singles.view(np.uint32)
-    half = outs[0].dtype != BFLOAT16
+    half = np.dtype(dtype) != BFLOAT16
     rounded = _as_half(bits) if half else bits + np.uint32(1 << 15)
-    for out, upper in zip(outs, rounded.view(np.uint16)[..., _UPPER::2], strict=True):
-        out.view(np.uint16)[...] = upper
-    rounded <<= np.uint32(16)
-    unsure = None if rounded.min() else rounded == 0
+    upper = rounded.view(np.uint16).reshape(*singles.shape, 2)[..., _UPPER]
     size = np.abs(singles)
     smallest = size.min()
-    if smallest < floor:
-        small = size < floor
-        unsure = small if unsure is None else unsure | small
+    unsure = size < floor if smallest < floor else None
     if half and smallest < _SMALLEST_HALF:
-        unsure = np.zeros(size.shape, np.bool_) if unsure is None else unsure
-        for part in zip(singles, size < _SMALLEST_HALF, outs, unsure, strict=True):
-            _subnormal_halves(*part)
+        subnormal = _subnormal_halves(singles, size < _SMALLEST_HALF, upper)
+        unsure = subnormal if unsure is None else unsure | subnormal
+    write(upper.view(dtype))
+    rounded <<= np.uint32(16)
+    if not rounded.min():
+        unsure = rounded == 0 if unsure is None else unsure | (rounded == 0)
     return unsure
 
 
@@ -131,12 +131,14 @@ def _as_half(bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return half
 
 
-def _subnormal_halves(singles: NDArray[np.float32], small: Unsure, out: NDArray[Any], unsure: Unsure) -> None:
+def _subnormal_halves(singles: NDArray[np.float32], small: Unsure, rounded: NDArray[np.uint16]) -> Unsure:
     """Below 2^-14 float16 is subnormal: its half-way points are among the numbers that end in 12 zero bits."""
     few = singles[small]
     with np.errstate(under="ignore"):
-        out[small] = few.astype(np.float16)
-    unsure[small] |= (few.view(np.uint32) & np.uint32(0x0FFF)) == 0
+        rounded[small] = few.astype(np.float16).view(np.uint16)
+    unsure = np.zeros(small.shape, np.bool_)
+    unsure[small] = (few.view(np.uint32) & np.uint32(0x0FFF)) == 0
+    return unsure
 
 
 def _to_odd(total: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,23 +7,24 @@ p = R q + r, and by the angle-addition formula
     cos(p w) = cos(R q w) cos(r w) - sin(R q w) sin(r w)
 
 so the *base* rows (at R q) and the *offset* rows (r = 0 .. R - 1) are computed in double-double (`sines.py`),
-and each value of the table takes two products and a sum (`blocks.py`). Then comes the check that makes it
-right: with a bound b of its error, a value v is decided when v - b and v + b round to the same number, for
-then the real value rounds to it as well. The undecided (some 60 of 16.8 million in float32) are computed
-again, each for itself, in double-double, where b is below 2^-89, and what is undecided still with 80 digits.
+and each value of the table takes two products and a sum (`blocks.py`), in all one complex product for a sine and its
+cosine. Then comes the check that makes it right: with a bound b of its error, a value v is decided when no boundary
+between two numbers of the dtype lies from v - b to v + b, for then the real value rounds as v does. In float32 the bits
+of v tell that for all but some 4,000 of 16.8 million; of those the bounds of each leave 60; these are computed again in
+double-double, where b is below 2^-87, and what is undecided even so with 80 digits.
 
 Rounding is thereby correct whatever way a value was reached, so no decomposition, block size, thread or
 processor can show in the bytes: any rows computed alone equal the same rows of the whole.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import localcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.blocks import Array, Block, Grid, Offsets, Outs, Scratch, Undecided, Waveform
+from service.engine.blocks import ROWS_ERROR, Array, Block, Grid, Offsets, Outs, Places, Scratch, Target, Waveform
 from service.engine.pairs import Floats, Pair, Rows, multiply
 from service.engine.reals import MANY_DIGITS, Reals, pair, real
 from service.engine.rounding import decide, nearest_of_sum
@@ -32,7 +33,6 @@ from service.engine.sines import Angles, Indices, turned
 FARTHEST = 2**53
 BLOCK_VALUES = 16384  # 128 KiB of float64: a block and its few companions stay in a core's second-level cache
 PANEL_CHANNELS = 128
-STEP_VALUES = 16384  # in one block, sines and cosines together
 GROUP = 128  # base rows prepared and held together
 MOST_KEPT = 4096  # frequencies, beyond which the groups are not kept for the next call
 FEW_ROWS = 32  # not worth a table
@@ -97,22 +97,21 @@ class Panel:
         self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R, a power of two
         self._offsets: Offsets | None = None
         self._groups = Groups(kept_groups)
+        self._errors: dict[int, Floats] = {}
 
     def write(self, positions: range | Floats, outs: Outs) -> None:
         """Fill the arrays, each (len(positions), count)."""
-        if len(positions) <= FEW_ROWS:
+        if len(positions) <= FEW_ROWS or self._row_errors(_farthest(positions)).max() > ROWS_ERROR:
             self._write_singly(np.array(positions, np.float64), outs)
             return
-        step = max(1, self.stride * STEP_VALUES // BLOCK_VALUES // len(outs))
-        scratch = Scratch(tuple(outs), step, self.count)
+        scratch = Scratch.of_thread(tuple(outs), self.stride, self.count)
         for rows in self._parts(positions):
             part, group = positions[rows], {form: out[rows] for form, out in outs.items()}
-            if isinstance(part, range):
-                self._write_blocks(*self._consecutive(part, step), group, scratch)
-            elif plan := self._scattered(part, step):
-                self._write_blocks(*plan, group, scratch)
+            plan = self._consecutive(part) if isinstance(part, range) else self._scattered(part)
+            if plan:
+                self._write_blocks(plan, part, Target.of(group), scratch)
             else:
-                self._write_singly(part, group)
+                self._write_singly(np.asarray(part), group)
 
     def _parts(self, positions: range | Floats) -> Iterator[slice]:
         """Runs that need no more than a group of base rows: consecutive positions on a grid of such groups.
@@ -136,7 +135,7 @@ class Panel:
             self._offsets = Offsets(self._ladder(0, 1, self.stride))
         return self._offsets
 
-    def _consecutive(self, positions: range, step: int) -> tuple[Grid, Iterator[Block], range]:
+    def _consecutive(self, positions: range) -> "Plan":
         """Blocks of one base row each and a run of offset rows."""
         first, last = positions[0], positions[-1]
         base, bases = first // self.stride, last // self.stride - first // self.stride + 1
@@ -145,12 +144,14 @@ class Panel:
         def blocks() -> Iterator[Block]:
             for q in range(base, base + bases):
                 origin = q * self.stride
-                stop = min(last + 1, origin + self.stride)
-                for start in range(max(first, origin), stop, step):
-                    end = min(stop, start + step)
-                    yield Block(slice(start - first, end - first), q - before, slice(start - origin, end - origin))
+                start, stop = max(first, origin), min(last + 1, origin + self.stride)
+                yield Block(slice(start - first, stop - first), q - before, slice(start - origin, stop - origin))
 
-        return grid, blocks(), positions
+        def places(rows: Indices) -> tuple[Indices, Indices]:
+            which, offset = np.divmod(rows + (first - before * self.stride), self.stride)
+            return which, offset
+
+        return Plan(grid, blocks(), places)
 
     def _bases(self, base: int, bases: int) -> tuple[Grid, int]:
         """The base rows `base` ... of one group, and which of all base rows its first is.
@@ -169,7 +170,7 @@ class Panel:
             self._groups.keep(group, grid)
         return grid, group * GROUP
 
-    def _scattered(self, positions: Floats, step: int) -> tuple[Grid, Iterator[Block], Floats] | None:
+    def _scattered(self, positions: Floats) -> "Plan | None":
         """Blocks of a base row and an offset row for each position; None where few share a base row."""
         base = np.floor(positions / self.stride)
         offset = positions - base * self.stride
@@ -178,14 +179,21 @@ class Panel:
             return None
         rows = Rows(*self.angles.at(bases[:, None] * self.stride, slice(None)))
         at = offset.astype(np.intp)
-        blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, step))
-        return self._grid(rows, float(np.abs(positions).max())), blocks, positions
+        blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, self.stride))
+        return Plan(self._grid(rows, _farthest(positions)), blocks, lambda row: (which[row], at[row]))
 
     def _grid(self, bases: Rows, farthest: float) -> Grid:
-        """With the errors of the rows: of a coarse, a fine and an offset row, and one to spare."""
-        reach = np.float64(farthest + 2 * GROUP * self.stride)
-        sine, cosine = self.angles.errors(np.minimum(reach, 4.0 * FARTHEST), slice(None))
-        return Grid(bases, self.offsets, (4 * sine, 4 * cosine))
+        return Grid(bases, self.offsets, self._row_errors(farthest))
+
+    def _row_errors(self, farthest: float) -> Floats:
+        """Of sines and cosines (2, count): the errors of a coarse, a fine and an offset row, and one to spare.
+
+        They are told of distances that are powers of two, and kept.
+        """
+        bits = min(int(farthest + 2 * GROUP * self.stride).bit_length(), FARTHEST.bit_length() + 1)
+        if bits not in self._errors:
+            self._errors[bits] = 4 * np.stack(self.angles.errors(np.array(2.0**bits), slice(None)))
+        return self._errors[bits]
 
     def _ladder(self, start: int, step: int, count: int) -> Rows:
         """The rows at start, start + step, ...: about 2 sqrt(count) of them in full, and sums of those."""
@@ -196,19 +204,11 @@ class Panel:
         sums = Rows(*turned(rows.at(np.s_[:coarse, None]), rows.at(np.s_[None, coarse:])))
         return sums.reshaped(coarse * fine, self.count).at(slice(count))
 
-    def _write_blocks(
-        self,
-        grid: Grid,
-        blocks: Iterator[Block],
-        positions: range | Floats,
-        outs: Outs,
-        scratch: Scratch,
-    ) -> None:
-        pending = Pending(self.angles, positions, outs)
-        for block in blocks:
-            for undecided in grid.fill(block, outs, scratch):
-                pending.add(block.rows.start, undecided)
-        pending.settle()
+    def _write_blocks(self, plan: "Plan", positions: range | Floats, target: Target, scratch: Scratch) -> None:
+        undecided = Undecided(self.angles, plan, positions, target)
+        for block in plan.blocks:
+            undecided.add(block.rows.start, plan.grid.fill(block, target, scratch))
+        undecided.settle()
 
     def _write_singly(self, positions: Floats, outs: Outs) -> None:
         """Each value for itself: narrow ones in float64, and what that leaves open, like float64, in double-double."""
@@ -252,34 +252,72 @@ class Groups:
         self._grids = ((group, grid), *(held for held in self._grids if held[0] != group))[: self.kept]
 
 
-class Pending:
-    """Values that blocks left undecided."""
+class Plan(NamedTuple):
+    """How rows are made of a grid: in which blocks, and of which base row and which offset row each is."""
 
-    def __init__(self, angles: Angles, positions: range | Floats, outs: Outs) -> None:
-        self.angles, self.positions, self.outs = angles, positions, outs
-        self.places: list[Undecided] = []
-        self.size = 0
+    grid: Grid
+    blocks: Iterator[Block]
+    places: Callable[[Indices], tuple[Indices, Indices]]
 
-    def add(self, start: int, undecided: Undecided) -> None:
-        """Note them, and settle when there are many."""
-        self.places.append(undecided._replace(row=undecided.row + start))
-        self.size += undecided.row.size
-        if self.size >= PENDING:
+
+class Undecided:
+    """Values that blocks left undecided, settled many at a time."""
+
+    def __init__(self, angles: Angles, plan: Plan, positions: range | Floats, target: Target) -> None:
+        self.angles, self.plan, self.positions, self.target = angles, plan, positions, target
+        self._forms = np.array([int(form) for form in target.outs])
+        self._row_size = angles.speed.size * self._forms.size
+        self._found: list[Indices] = []
+        self._size = 0
+
+    def add(self, start: int, flat: Indices) -> None:
+        """Note these values of a block whose first row that is, and settle when there are many."""
+        if flat.size:
+            self._found.append(flat + start * self._row_size)
+            self._size += flat.size
+        if self._size >= PENDING:
             self.settle()
 
     def settle(self) -> None:
-        """Compute them anew, each for itself."""
-        if not self.size:
+        """Decide by the float64 that they came from, then in double-double, then with 80 digits."""
+        if not self._found:
             return
-        form, *rest = (np.concatenate(parts) for parts in zip(*self.places, strict=True))
-        self.places, self.size = [], 0
-        for each, out in self.outs.items():
-            row, channel, value, error = (part[form == each] for part in rest)
-            if out.dtype.itemsize == 2:
-                # Most of what float32 leaves open for 16 bits the float64 that it came from decides.
-                out[row, channel], undecided = decide(value, np.zeros_like(value), error, out.dtype)
-                row, channel = row[undecided], channel[undecided]
-            self.compute(each, out, row, channel)
+        flat = np.concatenate(self._found)
+        self._found, self._size = [], 0
+        if self.target.dtype != np.float64:
+            flat = self._decide(flat, self.plan.grid.narrow)
+        if flat.size:
+            flat = self._decide(flat, self.plan.grid.closely)
+        if flat.size:
+            self._settle_exactly(flat)
+
+    def _decide(self, flat: Indices, look: Callable[[Places], tuple[Pair, Floats]]) -> Indices:
+        """Write what is decided so; the rest."""
+        row, channel, place = self._unravelled(flat)
+        value, error = look(Places(self._forms[place], channel, *self.plan.places(row)))
+        rounded, undecided = decide(*value, error, self.target.dtype)
+        for index, out in enumerate(self.target.outs.values()):
+            of_form = place == index
+            out[row[of_form], channel[of_form]] = rounded[of_form]
+        return flat[undecided]
+
+    def _unravelled(self, flat: Indices) -> tuple[Indices, Indices, Indices]:
+        row, within = np.divmod(flat, self._row_size)
+        channel, place = np.divmod(within, self._forms.size)
+        return row, channel, place
+
+    def _settle_exactly(self, flat: Indices) -> None:
+        row, channel, place = self._unravelled(flat)
+        for index, (form, out) in enumerate(self.target.outs.items()):
+            left = np.stack((row, channel), axis=1)[place == index]
+            _settle_exactly(self.angles, form, self.positions, left, out)
+
+
+class Pending:
+    """Values that are computed each for itself."""
+
+    def __init__(self, angles: Angles, positions: range | Floats, outs: Outs) -> None:
+        self.angles, self.positions, self.outs = angles, positions, outs
 
     def compute(self, form: Waveform, out: Array, rows: Indices, channels: Indices) -> None:
         """Write these values: in double-double, and with 80 digits what is undecided even so."""
@@ -290,6 +328,13 @@ class Pending:
             out[row, channel], undecided = decide(*value, self.angles.errors(where, channel)[form], out.dtype)
             left = np.stack((row, channel), axis=1)[undecided]
             _settle_exactly(self.angles, form, self.positions, left, out)
+
+
+def _farthest(positions: range | Floats) -> float:
+    """The largest distance from 0."""
+    if isinstance(positions, range):
+        return float(max(-positions[0], positions[-1], 0))
+    return float(np.abs(positions).max())
 
 
 def _picked(positions: range | Floats, rows: Indices) -> Floats:

@@ -135,7 +135,11 @@ def half_way_points(dtype: str, first: int, last: int) -> tuple[Array, Array, Ar
 
 def to_sixteen(singles: Array, dtype: str, floor: float = 0.0) -> tuple[Array, Array]:
     out = np.empty((1, singles.size, 2), DTYPES[dtype])[:, :, 0]  # as strided as an interleaved table
-    unsure = to_sixteen_bits(singles.astype(np.float32)[None, None], floor, [out])
+
+    def write(rounded: Array) -> None:
+        out[...] = rounded[0]
+
+    unsure = to_sixteen_bits(singles.astype(np.float32)[None, None], floor, DTYPES[dtype], write)
     return out[0], np.zeros(singles.size, np.bool_) if unsure is None else unsure[0, 0]
 
 
