@@ -10,8 +10,8 @@ so the *base* rows (at R q) and the *offset* rows (r = 0 .. R - 1) are computed 
 and each value of the table takes two products and a sum (`blocks.py`), in all one complex product for a sine and its
 cosine. Then comes the check that makes it right: with a bound b of its error, a value v is decided when no boundary
 between two numbers of the dtype lies from v - b to v + b, for then the real value rounds as v does. In float32 the bits
-of v tell that for all but some 5,000 of 16.8 million; their own bounds leave a few of those, which are computed again in
-double-double, where b is below 2^-87, and what is undecided even so with 80 digits.
+of v tell that for all but some 5,000 of 16.8 million; their own bounds leave a few of those, which are computed again
+in double-double, where b is below 2^-87, and what is undecided even so with 80 digits.
 
 Rounding is thereby correct whatever way a value was reached, so no decomposition, block size, thread or
 processor can show in the bytes: any rows computed alone equal the same rows of the whole.
