@@ -19,6 +19,7 @@ Singles = NDArray[np.float32]
 
 # numpy keeps its float64 sine and cosine within 4 ulp, for results up to 1 that is 2^-51; a test measures less.
 GUESS_ERROR = 2.0**-49
+ONE = np.float32(1)
 
 
 def float32_frequencies(base: float, dim: float, count: int, *, form: Literal["power", "exp-log"] = "power") -> Singles:
@@ -71,8 +72,8 @@ def ggml_angles(base: float, dim: int, positions: Floats) -> Singles:
     return angles
 
 
-def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> None:
-    """sin and cos of float32 angles: correctly rounded to float32, then cast to the dtype of the array.
+def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] | None, scale: np.float32 = ONE) -> None:
+    """sin and cos of float32 angles: correctly rounded to float32, times `scale`, then cast to the dtype of the array.
 
     The two roundings are meant: PyTorch has a float32 table first, and then `.to(dtype)`.
 
@@ -81,9 +82,9 @@ def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] |
     """
     wide = np.ascontiguousarray(angles, np.float64)
     if sin is not None:
-        _write_cast(_decided(np.sin(wide), wide, sin=True), sin)
+        _write_cast(scale * _decided(np.sin(wide), wide, sin=True), sin)
     if cos is not None:
-        _write_cast(_decided(np.cos(wide), wide, sin=False), cos)
+        _write_cast(scale * _decided(np.cos(wide), wide, sin=False), cos)
 
 
 def _decided(guess: Floats, angles: Floats, *, sin: bool) -> Singles:

@@ -8,7 +8,7 @@ from pydantic import Field
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
-from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, sequence, where
+from service.engine.positions import POSITIONS_INPUT, Positioned, Values, Where, part, sequence, where
 from service.engine.quantities import BatchAxis, Dim, DType
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
@@ -24,6 +24,14 @@ class Sinusoidal(SinusoidalTable, Positioned):
     """Parameters of `encodings/sinusoidal`."""
 
     dim: Dim
+    order: Annotated[
+        Literal["ascending", "descending"],
+        Field(description="`descending`: the positions offset + length - 1 ... offset, as Transformer-XL has them."),
+    ] = "ascending"
+    normalisation: Annotated[
+        Literal["none", "unit"],
+        Field(description="`unit`: every position is divided by length - 1, so that a table runs from 0 to 1."),
+    ] = "none"
     dtype: DType = "float32"
     batch_axis: BatchAxis = "none"
     output: Output = "encoding"
@@ -36,11 +44,25 @@ def _tensors(params: Sinusoidal, inputs: Inputs) -> Tensors:
         refuse_overflow(fast, params.dtype, "the largest frequency")
         return {"frequencies": Tensor(("frequency",), (count,), params.dtype)}
     places = where(params, inputs)
+    _refuse_position_rules(params)
     last, width = ("channel", params.dim) if params.output == "encoding" else ("frequency", count)
     if params.output == "angles":
         refuse_overflow(fast * places.farthest, params.dtype, "the largest angle")
     axes, shape = _with_batch_axis(params.batch_axis, places)
     return {params.output: Tensor((*axes, last), (*shape, width), params.dtype)}
+
+
+def _refuse_position_rules(params: Sinusoidal) -> None:
+    for name, plain in (("order", "ascending"), ("normalisation", "none")):
+        if params.length is None and getattr(params, name) != plain:
+            raise Refusal(name, "conflict", f"{name} and positions exclude each other; positions say everything")
+    if params.normalisation == "unit":
+        if params.length == 1:
+            detail = "length is 1; normalisation=unit divides by length - 1: 2 or more would do"
+            raise Refusal("length", "out_of_range", detail, limit=2, requested=1)
+        if params.arithmetic != "exact":
+            detail = "normalisation=unit is exact; no model code is known whose steps in float32 it could follow"
+            raise Refusal("normalisation", "conflict", detail)
 
 
 def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -54,26 +76,35 @@ def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], t
 
 
 def _prepare(params: Sinusoidal, _inputs: Inputs) -> Angles:
-    return table_angles(params, params.dim)
+    normalised = params.normalisation == "unit" and params.output != "frequencies"
+    return table_angles(params, params.dim, (params.length or 2) - 1 if normalised else 1)
 
 
 def _rows(params: Sinusoidal, inputs: Inputs, state: Angles, tensor: str, start: int, stop: int) -> Array:
     dtype = DTYPES[params.dtype]
     if tensor == "frequencies":
         return state.frequencies(dtype)[None, :]
-    at = part(params, inputs, start, stop)
+    at, backwards = _positions(params, inputs, start, stop)
     if tensor == "angles":
         count = channels(params.dim, params.layout, params.odd_width).sine_count
         angles = np.empty((stop - start, count), dtype)
-        state.angles(at, angles)
+        state.angles(at, angles[::backwards])
         return angles
     out = np.empty((stop - start, params.dim), dtype)
-    write_table(params, state, at, out)
+    write_table(params, state, at, out[::backwards])
     return out
 
 
+def _positions(params: Sinusoidal, inputs: Inputs, start: int, stop: int) -> tuple[Values, int]:
+    """Where the rows lie, and the step, 1 or -1, in which they are written."""
+    if params.order == "ascending" or params.length is None:
+        return part(params, inputs, start, stop), 1
+    return part(params, inputs, params.length - stop, params.length - start), -1
+
+
 def _sequence(params: Sinusoidal, inputs: Inputs) -> Sequence | None:
-    return None if params.output == "frequencies" else sequence(params, inputs)
+    alone = params.output == "frequencies" or params.order == "descending" or params.normalisation == "unit"
+    return None if alone else sequence(params, inputs)
 
 
 def _facts(params: Sinusoidal, _inputs: Inputs) -> Facts:
@@ -82,11 +113,9 @@ def _facts(params: Sinusoidal, _inputs: Inputs) -> Facts:
 
 
 def _notes(params: Sinusoidal, _inputs: Inputs) -> list[str]:
-    without = {
-        "encoding": (),
-        "angles": ("layout", "padding_idx"),
-        "frequencies": ("length", "offset", "positions", "layout", "padding_idx", "batch_axis"),
-    }
+    of_values = ("layout", "padding_idx", "encoding_scale", "amplitude")
+    of_positions = ("length", "offset", "positions", "order", "normalisation", "batch_axis")
+    without = {"encoding": (), "angles": of_values, "frequencies": (*of_positions, *of_values)}
     return arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
 
 

@@ -1,0 +1,95 @@
+"""Sinusoidal tables of libraries that cannot be installed beside PyTorch's, frozen: `python -m tests.golden.make_elsewhere`.
+
+`keras_hub.dim` (rows at `ROWS`), `mlx.dim`, `mlx.cos_first.dim`, `mlx.full_turns.dim` (at `PLACES`), `neuralforecast.dim`
+(rows at `ROWS`) and `tensor2tensor.dim` (rows at `ROWS`), float32. KERAS_BACKEND=torch does for keras-hub. tensor2tensor
+and neuralforecast are read, not imported: the first needs TensorFlow 1, whose ten operations `Stand` has in numpy.
+"""
+
+import ast
+import math
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.golden.frozen import Numbers, library, save
+from tests.golden.make_sinusoids import EVEN, LENGTH, ODD_TOO, ROWS
+
+PLACES = (0.0, 0.25, 1.0, 3.0, 40.0, 299.5, 599.0)
+TIMESCALES = (0.5, 3000.0, 5)
+
+Singles = NDArray[np.float32]
+
+
+def keras_hub(dim: int) -> Singles:
+    layer = import_module("keras_hub").layers.SinePositionEncoding()
+    return np.asarray(layer(library("torch").zeros(1, LENGTH, dim))[0])[ROWS]
+
+
+def mlx(dim: int, **options: bool) -> Singles:
+    encoding = import_module("mlx.nn").SinusoidalPositionalEncoding(dim, **options)
+    return np.asarray(encoding(import_module("mlx.core").array(PLACES)))
+
+
+def definition(package: str, path: str, name: str, names: dict[str, Any]) -> Any:
+    """A function or class out of the source of an installed package, with these names to call."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(package)
+    tree = ast.parse((Path(next(iter(spec.submodule_search_locations))) / path).read_text())
+    (found,) = [node for node in tree.body if getattr(node, "name", None) == name]
+    found.decorator_list = []  # type: ignore[attr-defined]  # functions and classes have them
+    exec(compile(ast.Module([found], []), path, "exec"), names)  # noqa: S102 - a named release, at freezing time
+    return names[name]
+
+
+def neuralforecast(dim: int) -> Singles:
+    torch = library("torch")
+    names = {"torch": torch, "nn": torch.nn, "math": math}
+    module = definition("neuralforecast", "common/_modules.py", "PositionalEmbedding", names)(dim, LENGTH)
+    return np.asarray(module(torch.zeros(1, LENGTH, dim))[0])[ROWS]
+
+
+STAND_IN = SimpleNamespace(
+    range=np.arange,
+    to_float=np.float32,
+    maximum=np.maximum,
+    exp=np.exp,
+    expand_dims=np.expand_dims,
+    concat=np.concatenate,
+    sin=np.sin,
+    cos=np.cos,
+    pad=np.pad,
+    mod=np.mod,
+    reshape=np.reshape,
+)
+
+
+def tensor2tensor(dim: int, low: float = 1.0, high: float = 1.0e4, start: int = 0) -> Singles:
+    """Run under numpy in place of TensorFlow, in its float32."""
+    names = {"tf": STAND_IN, "math": math}
+    signal = definition("tensor2tensor", "layers/common_attention.py", "get_timing_signal_1d", names)
+    return np.asarray(signal(LENGTH, dim, low, high, start)[0], np.float32)[ROWS]
+
+
+def build() -> Numbers:
+    """Everything the file holds, by name."""
+    arrays: Numbers = {}
+    for dim in ODD_TOO:
+        arrays[f"keras_hub.{dim}"] = keras_hub(dim)
+        arrays[f"tensor2tensor.{dim}"] = tensor2tensor(dim)
+    for dim in (2, *EVEN):
+        arrays[f"mlx.{dim}"] = mlx(dim)
+        arrays[f"mlx.cos_first.{dim}"] = mlx(dim, cos_first=True)
+        arrays[f"mlx.full_turns.{dim}"] = mlx(dim, full_turns=True)
+        arrays[f"neuralforecast.{dim}"] = neuralforecast(dim)
+        arrays[f"tensor2tensor.timescales.{dim}"] = tensor2tensor(dim, *TIMESCALES)
+    return arrays
+
+
+if __name__ == "__main__":
+    save("elsewhere", build(), "keras-hub", "keras", "mlx", "neuralforecast", "tensor2tensor", "torch", "numpy")
