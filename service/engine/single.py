@@ -36,6 +36,15 @@ def float32_frequencies(base: float, dim: float, count: int, *, form: Literal["p
     return _exponentials(Decimal(1), doubled * np.float32(slope))
 
 
+def float32_frequencies_between(low: float, high: float, count: int) -> Singles:
+    """exp(f32(1 - k / (count - 1)) * f32(ln(high) - ln(low)) + f32(ln(low))) in float32 steps, as MLX has it."""
+    gaps = np.float32(max(count - 1, 1))
+    shares = np.float32(1) - np.arange(count, dtype=np.float32) / gaps
+    with localcontext(MANY_DIGITS):
+        least, most = float(real(low).ln()), float(real(high).ln())
+    return _exponentials(Decimal(1), shares * np.float32(most - least) + np.float32(least))
+
+
 def divided_float32_frequencies(base: float, divisor: float, count: int) -> Singles:
     """exp(f32(f32(-ln(base)) * f32(k)) / f32(divisor)), k = 0 .. count - 1: how diffusers has its timesteps."""
     with localcontext(MANY_DIGITS):

@@ -17,7 +17,7 @@ from service.engine.positions import Values
 from service.engine.quantities import AngleFactor, Base, Integer, Layout, OddWidth, Real
 from service.engine.reals import MANY_DIGITS, Reals, angle_factor, geometric
 from service.engine.scheme import Array, Params
-from service.engine.single import float32_frequencies
+from service.engine.single import Singles, float32_frequencies, float32_frequencies_between
 from service.engine.waves import Waves
 
 Timescale = Annotated[
@@ -200,6 +200,11 @@ def fastest(params: SinusoidalTable, dim: int) -> float:
         detail = f"frequency_form={params.frequency_form} says how float32 arithmetic rounds: add arithmetic=float32"
         raise Refusal("frequency_form", "conflict", detail)
     chosen = series(params, dim)
+    if chosen.named == "max_frequency" and params.frequency_form != "exp-log":
+        detail = (
+            "frequency_form=power is a step of base and timescales; between frequencies MLX's exponentials are taken"
+        )
+        raise Refusal("frequency_form", "conflict", detail)
     if chosen.named == "base":
         named = "frequency_shift" if chosen.steepest > 1 else "base"
         fast, factor = fastest_frequency(params.base, chosen.steepest, named), float(angle_factor(params.angle_factor))
@@ -262,11 +267,16 @@ def table_angles(params: SinusoidalTable, dim: int, divisor: int = 1) -> Angles:
     if params.arithmetic == "exact":
         found = frequencies(params, dim)
         return Exact(Waves(found if divisor == 1 else found / divisor, scale))
+    return Float32(_float32_frequencies(params, dim) * np.float32(angle_factor(params.angle_factor)), np.float32(scale))
+
+
+def _float32_frequencies(params: SinusoidalTable, dim: int) -> Singles:
     chosen = series(params, dim)
+    if chosen.named == "max_frequency":
+        return float32_frequencies_between(chosen.denominator, chosen.numerator, chosen.count)
     ratio, width = chosen.numerator / chosen.denominator, float(2 * chosen.gaps)
-    found32 = float32_frequencies(ratio, width, chosen.count, form=params.frequency_form)
-    found32 = found32 * np.float32(chosen.first) * np.float32(angle_factor(params.angle_factor))
-    return Float32(found32, np.float32(scale))
+    steps = float32_frequencies(ratio, width, chosen.count, form=params.frequency_form)
+    return np.float32(chosen.first) * steps
 
 
 def arithmetic_note(params: SinusoidalTable) -> list[str]:

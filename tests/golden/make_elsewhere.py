@@ -1,8 +1,9 @@
-"""Sinusoidal tables of libraries that cannot be installed beside PyTorch's, frozen: `python -m tests.golden.make_elsewhere`.
+"""Sinusoidal tables of libraries that live tests do not install, frozen: `python -m tests.golden.make_elsewhere`.
 
-`keras_hub.dim` (rows at `ROWS`), `mlx.dim`, `mlx.cos_first.dim`, `mlx.full_turns.dim` (at `PLACES`), `neuralforecast.dim`
-(rows at `ROWS`) and `tensor2tensor.dim` (rows at `ROWS`), float32. KERAS_BACKEND=torch does for keras-hub. tensor2tensor
-and neuralforecast are read, not imported: the first needs TensorFlow 1, whose ten operations `Stand` has in numpy.
+`keras_hub.dim`, `neuralforecast.dim` and `tensor2tensor.dim` (rows at `ROWS`), `mlx.dim`, `mlx.cos_first.dim` and
+`mlx.full_turns.dim` (at `PLACES`), and `tensor2tensor.timescales.dim` with `TIMESCALES`, float32. KERAS_BACKEND=torch
+does for keras-hub. neuralforecast and tensor2tensor are read, not imported: the second needs TensorFlow 1, for whose
+operations numpy stands in.
 """
 
 import ast
@@ -43,7 +44,7 @@ def definition(package: str, path: str, name: str, names: dict[str, Any]) -> Any
     tree = ast.parse((Path(next(iter(spec.submodule_search_locations))) / path).read_text())
     (found,) = [node for node in tree.body if getattr(node, "name", None) == name]
     found.decorator_list = []  # type: ignore[attr-defined]  # functions and classes have them
-    exec(compile(ast.Module([found], []), path, "exec"), names)  # noqa: S102 - a named release, at freezing time
+    exec(compile(ast.Module([found], []), path, "exec"), names)
     return names[name]
 
 

@@ -1,8 +1,8 @@
 """Sinusoidal tables of the libraries that the catalogue names, frozen: `python -m tests.golden.make_sinusoids`.
 
 `name.dim` is the table (rows, dim; float32) of a library at the rows `ROWS` out of the `LENGTH` that it makes;
-`LIBRARIES` says how, and which widths. `padded.dim` (batch, length, dim) is what fairseq's module makes of `TOKENS`, and
-`frequencies` (256,) those of the module of the PyTorch introductions at width 512.
+`LIBRARIES` says how, and which widths. `padded.dim` (batch, length, dim) is what fairseq's module makes of `TOKENS`,
+and `frequencies` (256,) those of the module of the PyTorch introductions at width 512.
 """
 
 import math

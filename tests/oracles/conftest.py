@@ -2,7 +2,16 @@
 
 import pytest
 
-from tests.golden import make_alibi, make_fourier, make_masks, make_relative, make_rope, make_sinusoidal, make_timestep
+from tests.golden import (
+    make_alibi,
+    make_fourier,
+    make_masks,
+    make_relative,
+    make_rope,
+    make_sinusoidal,
+    make_sinusoids,
+    make_timestep,
+)
 from tests.golden.frozen import Numbers, load
 
 SOURCES = ["frozen", pytest.param("live", marks=pytest.mark.oracle)]
@@ -18,6 +27,12 @@ def rope(request: pytest.FixtureRequest) -> Numbers:
 def sinusoidal(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_sinusoidal.py` describes."""
     return load("sinusoidal") if request.param == "frozen" else make_sinusoidal.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def sinusoids(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_sinusoids.py` describes."""
+    return load("sinusoids") if request.param == "frozen" else make_sinusoids.build()
 
 
 @pytest.fixture(scope="session", params=SOURCES)

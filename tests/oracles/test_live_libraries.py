@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from tests.clients import Client
-from tests.golden import make_alibi, make_fourier, make_masks, make_relative, make_rope, make_sinusoidal, make_timestep
+from tests.golden import (
+    make_alibi,
+    make_fourier,
+    make_masks,
+    make_relative,
+    make_rope,
+    make_sinusoidal,
+    make_sinusoids,
+    make_timestep,
+)
 from tests.golden.frozen import Numbers, library, load
 from tests.golden.make_rope import POSITIONS, Table
 from tests.oracles.answers import Query, asked, posted
@@ -28,6 +37,7 @@ BASES = (100.0, 1e3, 1e4, 1.5e5, 5e5, 1e6, 1.2e7)
     [
         ("rope", make_rope.build),
         ("sinusoidal", make_sinusoidal.build),
+        ("sinusoids", make_sinusoids.build),
         ("alibi", make_alibi.build),
         ("relative", make_relative.build),
         ("timestep", make_timestep.build),

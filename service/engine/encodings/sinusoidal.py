@@ -121,11 +121,22 @@ def _notes(params: Sinusoidal, _inputs: Inputs) -> list[str]:
 
 DESCRIPTION = """\
 For position p and frequency k the angle is `p * w_k`, `w_k = base^(-2k/dim)` (with `frequency_shift` s:
-`base^(-k/(dim/2 - s))`). Each frequency gives one sine and one cosine.
+`base^(-k/(dim/2 - s))`). Each frequency gives one sine and one cosine. Instead of `base`, two timescales or two
+frequencies may be given, between which n frequencies lie (n = 1: the first): `w_k = min_timescale *
+(max_timescale/min_timescale)^(-k/(n - 1))`, or `w_k = max_frequency * (min_frequency/max_frequency)^(k/(n - 1))`.
+`angle_factor` multiplies each; `encoding_scale` and `amplitude` multiply the sines and cosines.
 
 **Channel order**: `layout=interleaved` is sin w_0, cos w_0, sin w_1, cos w_1, ... (the paper);
 `sin-cos` is all sines, then all cosines (tensor2tensor, fairseq, Whisper, Marian); `cos-sin` the reverse.
-Axes: (position, channel)."""
+Axes: (position, channel).
+
+A preset is a library's convention in exact arithmetic, unless it says otherwise; `arithmetic=float32` beside it takes
+the steps of PyTorch code (CTRL, Transformer-XL, XLNet and x-transformers have `frequency_form=power`).
+
+**Left out**: PatchTST's table, which is shifted and divided by the mean and the deviation of all its values;
+tensor2tensor's signal of several axes and positions in images (encodings of several axes); linear and octave bands,
+which are `encodings/fourier`, and random ones, `encodings/gaussian-fourier`. With padding, fairseq's positions are the
+caller's: `padding_idx` plus the running count of what is no padding."""
 
 SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     family="encodings",
@@ -154,15 +165,67 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
         ),
     ),
     used_by=(
-        Usage("Vaswani et al. 2017; Informer, Autoformer; keras-hub SinePositionEncoding", {}, "vaswani"),
-        Usage("Marian, Pegasus, RoFormer", {"layout": "sin-cos"}, "marian"),
-        Usage("Whisper encoder, Qwen-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}, "whisper"),
+        Usage("Vaswani et al. 2017", {}, "vaswani"),
         Usage(
-            "fairseq, M2M100, NLLB, XGLM (padding index 1)",
+            "The module of the PyTorch introductions; Informer2020, Autoformer and neuralforecast as their code has it",
+            {"arithmetic": "float32"},
+            "pytorch-module",
+        ),
+        Usage("Informer2020, Autoformer (the authors' code), neuralforecast", {}, "informer2020"),
+        Usage("XLM, Flaubert, DistilBERT, VideoMAE", {}, "xlm"),
+        Usage("diffusers SinusoidalPositionalEmbedding", {}, "diffusers"),
+        Usage("Florence-2 (frames)", {}, "florence2"),
+        Usage("SpeechT5, whose trained alpha is the amplitude", {}, "speecht5"),
+        Usage("keras-hub SinePositionEncoding", {}, "keras-hub"),
+        Usage("Marian, Pegasus, RoFormer", {"layout": "sin-cos"}, "marian"),
+        Usage("Informer, Autoformer, Time Series Transformer in transformers", {"layout": "sin-cos"}, "informer"),
+        Usage("CTRL", {"layout": "sin-cos"}, "ctrl"),
+        Usage(
+            "tensor2tensor get_timing_signal_1d",
+            {"layout": "sin-cos", "odd_width": "zero-column", "min_timescale": "1", "max_timescale": "10000"},
+            "tensor2tensor",
+        ),
+        Usage("TimesFM", {"layout": "sin-cos", "min_timescale": "1", "max_timescale": "10000"}, "timesfm"),
+        Usage(
+            "fairseq, FSMT, M2M100, NLLB-MoE, XGLM, SeamlessM4T, Speech2Text, Kosmos-2, TrOCR (padding index 1)",
             {"layout": "sin-cos", "frequency_shift": "1", "odd_width": "zero-column", "padding_idx": "1"},
             "fairseq",
         ),
+        Usage("Whisper encoder", {"layout": "sin-cos", "frequency_shift": "1"}, "whisper"),
+        Usage(
+            "Qwen2-Audio, Qwen2.5-Omni and Qwen3-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}, "qwen-omni"
+        ),
+        Usage("Pegasus-X", {"layout": "sin-cos", "frequency_shift": "1"}, "pegasus-x"),
+        Usage("FunASR, SenseVoice", {"layout": "sin-cos", "frequency_shift": "1", "offset": "1"}, "funasr"),
+        Usage("Canary", {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"}, "canary"),
+        Usage(
+            "x-transformers ScaledSinusoidalEmbedding, as it is initialised",
+            {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"},
+            "x-transformers",
+        ),
         Usage("MusicGen", {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"}, "musicgen"),
+        Usage("Transformer-XL", {"layout": "sin-cos", "order": "descending"}, "transformer-xl"),
+        Usage("XLNet, with offset=1 - queries", {"layout": "sin-cos", "order": "descending"}, "xlnet"),
+        Usage(
+            "Gemma 3n and Gemma 4 audio (relative positions)",
+            {"layout": "sin-cos", "min_timescale": "1", "max_timescale": "10000", "order": "descending"},
+            "gemma-audio",
+        ),
+        Usage(
+            "MLX SinusoidalPositionalEncoding (cos_first is layout=cos-sin, full_turns is angle_factor=two-pi)",
+            {
+                "layout": "sin-cos",
+                "min_frequency": "0.0001",
+                "max_frequency": "1",
+                "encoding_scale": "sqrt-2-over-dim",
+            },
+            "mlx",
+        ),
+        Usage(
+            "pi0 (flow times from 0 to 1, min_period 4e-3, max_period 4)",
+            {"layout": "sin-cos", "min_frequency": "0.25", "max_frequency": "250", "angle_factor": "two-pi"},
+            "pi0",
+        ),
     ),
     properties={
         "memory per head": "none: one table of length * width values serves all heads",
