@@ -125,7 +125,14 @@ def test_positions_in_the_body(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [("wisper", "whisper"), ("Whisper", "whisper"), ("music-gen", "musicgen"), ("x" * 200, None), ("", None)],
+    [
+        ("wisper", "whisper"),
+        ("Whisper", "whisper"),
+        ("music-gen", "musicgen"),
+        ("pegasus", "marian"),
+        ("x" * 200, None),
+        ("", None),
+    ],
 )
 def test_an_unknown_preset_is_refused(client: Client, given: str, meant: str | None) -> None:
     document = refused(client.get(f"{SINUSOIDAL}?length=2&dim=4&preset={given}"), "invalid-parameters")
