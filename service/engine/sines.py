@@ -36,7 +36,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.pairs import Floats, Pair, add, halves, multiply, negative, two_sum
-from service.engine.reals import MANY_DIGITS, NOISE, TINY, Reals, pair, pair_below, pair_of_sine, pi, real, sine_cosine
+from service.engine.reals import (
+    MANY_DIGITS,
+    NOISE,
+    TINY,
+    Number,
+    Reals,
+    pair,
+    pair_below,
+    pair_of_sine,
+    pi,
+    real,
+    sine_cosine,
+)
 
 Indices = NDArray[np.intp]
 
@@ -47,7 +59,6 @@ SLOWEST = 2.0**-400  # below, and for positions as small, the words would run ou
 UNIT, WORD_CUT = 2.0**-90, 2.0**-140
 PLAIN_WORDS, PLAIN_UNIT, PLAIN_WORD_CUT = 4, 2.0**-44, 2.0**-92
 NOTHING_KNOWN = 2.0  # an error bound as wide as all sines and cosines together
-ONE = Decimal(1)
 LITTLE_MORE = 1 + 2.0**-20  # for what is rounded in the bounds themselves, and in multiplying by an amplitude
 
 
@@ -58,9 +69,10 @@ class Angles:
     `amplitude`: None where it is 1.
     """
 
-    def __init__(self, frequencies: Reals, amplitude: Decimal = ONE) -> None:
-        self.amplitude = None if amplitude == 1 else amplitude
-        self.scale = _constants(Reals((amplitude,))).at(0)
+    def __init__(self, frequencies: Reals, amplitude: Number = 1) -> None:
+        (exact,) = Reals.of([amplitude])
+        self.amplitude = None if exact == 1 else exact
+        self.scale = _constants(Reals((exact,))).at(0)
         with localcontext(MANY_DIGITS):
             self.turns = tuple(frequency / (2 * pi()) for frequency in frequencies)
         self.speed = np.array([abs(float(frequency)) for frequency in frequencies], np.float64)
@@ -125,7 +137,7 @@ class Angles:
 
     def _scaled_exactly(self, wave: Decimal, other: Decimal) -> tuple[float, float]:
         """A sine or cosine times the amplitude; below the digits of a tiny angle, and of 1 beside one."""
-        product = wave * (self.amplitude or ONE)
+        product = wave * (self.amplitude or 1)
         return pair_below(product) if 0 < min(abs(wave), abs(other)) < TINY else pair(product)
 
 

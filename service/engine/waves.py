@@ -18,7 +18,7 @@ processor can show in the bytes: any rows computed alone equal the same rows of 
 """
 
 from collections.abc import Callable, Iterator
-from decimal import Decimal, localcontext
+from decimal import localcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +26,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from service.engine.blocks import ROWS_ERROR, Array, Block, Grid, Offsets, Outs, Places, Scratch, Target, Waveform
 from service.engine.pairs import Floats, Pair, Rows, multiply
-from service.engine.reals import MANY_DIGITS, Reals, pair, real
+from service.engine.reals import MANY_DIGITS, Number, Reals, pair, real
 from service.engine.rounding import decide, nearest_of_sum
-from service.engine.sines import ONE, Angles, Indices, turned
+from service.engine.sines import Angles, Indices, turned
 
 FARTHEST = 2**53
 BLOCK_VALUES = 16384  # 128 KiB of float64: a block and its few companions stay in a core's second-level cache
@@ -50,9 +50,10 @@ class Waves:
     [[0.0, 0.0], [0.8414709568023682, 0.4794255495071411], [0.9092974066734314, 0.8414709568023682]]
     """
 
-    def __init__(self, frequencies: Reals, amplitude: Decimal = ONE) -> None:
-        """`amplitude`, from 2^-20 to 2^15, multiplies the sines and cosines before they are rounded."""
+    def __init__(self, frequencies: Reals, amplitude: Number = 1) -> None:
+        """`amplitude`, 0 or from 2^-100 to 2^100, multiplies the sines and cosines before they are rounded."""
         self.frequencies = frequencies
+        self._silent = amplitude == 0
         self.count = len(frequencies)
         starts = range(0, self.count, PANEL_CHANNELS)
         groups = 2 if self.count <= MOST_KEPT else 0
@@ -68,6 +69,11 @@ class Waves:
         if not isinstance(positions, range):
             positions = np.asarray(positions, np.float64)
         _check_positions(positions)
+        if self._silent:
+            for out in (sin, cos):
+                if out is not None:
+                    out[...] = 0
+            return
         for index, panel in enumerate(self._panels):
             columns = slice(index * PANEL_CHANNELS, (index + 1) * PANEL_CHANNELS)
             for arrays in _alike(sin, cos):
@@ -91,7 +97,7 @@ def _check_positions(positions: range | Floats) -> None:
 class Panel:
     """Up to 128 frequencies: few enough for a block of at least 128 rows to stay in cache."""
 
-    def __init__(self, frequencies: Reals, kept_groups: int, amplitude: Decimal) -> None:
+    def __init__(self, frequencies: Reals, kept_groups: int, amplitude: Number) -> None:
         self.angles = Angles(frequencies, amplitude)
         # The bounds of blocks are those of values up to 1.
         self._loud = amplitude > 1
