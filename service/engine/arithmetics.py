@@ -9,7 +9,7 @@ from service.engine.errors import Refusal
 from service.engine.pairs import Floats
 from service.engine.positions import Values
 from service.engine.scheme import Array
-from service.engine.single import ONE, Singles, ggml_angles, write_float32
+from service.engine.single import Singles, ggml_angles, write_float32
 from service.engine.waves import Waves, products, values
 
 FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"
@@ -55,13 +55,13 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Float32:
-    """Float32 step by step, as PyTorch model code: frequency, position, their product, its cosine, times `scale`."""
+    """Float32 step by step, as PyTorch model code: frequency, position, their product, its cosine, times an amplitude."""
 
     inv_freq: Singles
-    scale: np.float32 = ONE
+    amplitude: float = 1.0
 
     def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
-        write_float32(self._angles(at), sin, cos, self.scale)
+        write_float32(self._angles(at), sin, cos, self.amplitude)
 
     def angles(self, at: Values, out: Array) -> None:
         out[...] = self._angles(at).astype(out.dtype)

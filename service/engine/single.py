@@ -19,7 +19,6 @@ Singles = NDArray[np.float32]
 
 # numpy keeps its float64 sine and cosine within 4 ulp, for results up to 1 that is 2^-51; a test measures less.
 GUESS_ERROR = 2.0**-49
-ONE = np.float32(1)
 
 
 def float32_frequencies(base: float, dim: float, count: int, *, form: Literal["power", "exp-log"] = "power") -> Singles:
@@ -81,8 +80,8 @@ def ggml_angles(base: float, dim: int, positions: Floats) -> Singles:
     return angles
 
 
-def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] | None, scale: np.float32 = ONE) -> None:
-    """sin and cos of float32 angles: correctly rounded to float32, times `scale`, then cast to the dtype of the array.
+def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] | None, amplitude: float = 1.0) -> None:
+    """sin and cos of float32 angles: correctly rounded to float32, times the amplitude in float32, then cast to the dtype.
 
     The two roundings are meant: PyTorch has a float32 table first, and then `.to(dtype)`.
 
@@ -90,10 +89,11 @@ def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] |
     round to one float32, so does the real value. The others are computed exactly.
     """
     wide = np.ascontiguousarray(angles, np.float64)
+    factor = np.float32(amplitude)
     if sin is not None:
-        _write_cast(scale * _decided(np.sin(wide), wide, sin=True), sin)
+        _write_cast(factor * _decided(np.sin(wide), wide, sin=True), sin)
     if cos is not None:
-        _write_cast(scale * _decided(np.cos(wide), wide, sin=False), cos)
+        _write_cast(factor * _decided(np.cos(wide), wide, sin=False), cos)
 
 
 def _decided(guess: Floats, angles: Floats, *, sin: bool) -> Singles:

@@ -267,7 +267,7 @@ def table_angles(params: SinusoidalTable, dim: int, divisor: int = 1) -> Angles:
     if params.arithmetic == "exact":
         found = frequencies(params, dim)
         return Exact(Waves(found if divisor == 1 else found / divisor, scale))
-    return Float32(_float32_frequencies(params, dim) * np.float32(angle_factor(params.angle_factor)), np.float32(scale))
+    return Float32(_float32_frequencies(params, dim) * np.float32(angle_factor(params.angle_factor)), float(scale))
 
 
 def _float32_frequencies(params: SinusoidalTable, dim: int) -> Singles:
