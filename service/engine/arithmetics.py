@@ -55,7 +55,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Float32:
-    """Float32 step by step, as PyTorch model code: frequency, position, their product, its cosine, times an amplitude."""
+    """Float32 step by step, as PyTorch model code: frequency, position, their product, its cosine, the amplitude."""
 
     inv_freq: Singles
     amplitude: float = 1.0

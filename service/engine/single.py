@@ -81,7 +81,7 @@ def ggml_angles(base: float, dim: int, positions: Floats) -> Singles:
 
 
 def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] | None, amplitude: float = 1.0) -> None:
-    """sin and cos of float32 angles: correctly rounded to float32, times the amplitude in float32, then cast to the dtype.
+    """sin and cos of float32 angles: rounded correctly to float32, times the amplitude in float32, then cast.
 
     The two roundings are meant: PyTorch has a float32 table first, and then `.to(dtype)`.
 
