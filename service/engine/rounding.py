@@ -95,8 +95,8 @@ def different(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
 def to_sixteen_bits(
     singles: NDArray[np.float32], floor: float, dtype: DTypeLike, write: Callable[[NDArray[Any]], None]
 ) -> Unsure | None:
-    """Round float32, below 2 for float16, to float16 or bfloat16, and say where that may not be the rounding of the real
-    number: nowhere, if None. `write` is given the rounded ones, in memory that is used again afterwards.
+    """Round float32, below 2 for float16, to float16 or bfloat16, and say where that may not be the rounding of the
+    real number: nowhere, if None. `write` is given the rounded ones, in memory that is used again afterwards.
 
     The float32 are those nearest to float64 whose errors are below half an ulp (of the float32); those below `floor`
     are not, and unsure. The points half way between two neighbours of the narrower dtype are float32 themselves,
