@@ -159,6 +159,17 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
         Example("As the usual PyTorch module computes it", {"length": "4", "dim": "8", "arithmetic": "float32"}),
         Example("Real-valued positions", {"positions": "0,0.5,-3", "dim": "6", "layout": "sin-cos"}),
         Example(
+            "Frequencies between two, rows of norm 1",
+            {
+                "length": "3",
+                "dim": "6",
+                "layout": "sin-cos",
+                "min_frequency": "0.0001",
+                "max_frequency": "1",
+                "encoding_scale": "sqrt-2-over-dim",
+            },
+        ),
+        Example(
             "Positions of a batch, in the body",
             {"dim": "4"},
             {"positions": [[0, 1, 2], [5, 6, 7]]},
