@@ -12,7 +12,15 @@ from service.engine.positions import POSITIONS_INPUT, Positioned, Values, Where,
 from service.engine.quantities import BatchAxis, Dim, DType
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
-from service.engine.sinusoids import SinusoidalTable, arithmetic_note, channels, fastest, table_angles, write_table
+from service.engine.sinusoids import (
+    SinusoidalTable,
+    arithmetic_note,
+    channels,
+    fastest,
+    refuse_slow,
+    table_angles,
+    write_table,
+)
 
 Output = Annotated[
     Literal["encoding", "angles", "frequencies"],
@@ -63,6 +71,7 @@ def _refuse_position_rules(params: Sinusoidal) -> None:
         if params.arithmetic != "exact":
             detail = "normalisation=unit is exact; no model code is known whose steps in float32 it could follow"
             raise Refusal("normalisation", "conflict", detail)
+        refuse_slow(params, params.dim, (params.length or 2) - 1)
 
 
 def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], tuple[int, ...]]:
