@@ -212,9 +212,7 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
             "fairseq",
         ),
         Usage("Whisper encoder", {"layout": "sin-cos", "frequency_shift": "1"}, "whisper"),
-        Usage(
-            "Qwen2-Audio, Qwen2.5-Omni and Qwen3-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}, "qwen-omni"
-        ),
+        Usage("Qwen2.5-Omni and Qwen3-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}, "qwen-omni"),
         Usage("Pegasus-X", {"layout": "sin-cos", "frequency_shift": "1"}, "pegasus-x"),
         Usage("FunASR, SenseVoice", {"layout": "sin-cos", "frequency_shift": "1", "offset": "1"}, "funasr"),
         Usage("Canary", {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"}, "canary"),
@@ -223,7 +221,11 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
             {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"},
             "x-transformers",
         ),
-        Usage("MusicGen", {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"}, "musicgen"),
+        Usage(
+            "MusicGen, MusicGen Melody",
+            {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"},
+            "musicgen",
+        ),
         Usage("Transformer-XL", {"layout": "sin-cos", "order": "descending"}, "transformer-xl"),
         Usage("XLNet, with offset=1 - queries", {"layout": "sin-cos", "order": "descending"}, "xlnet"),
         Usage(
