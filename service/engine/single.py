@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from service.engine.pairs import Floats
 from service.engine.reals import MANY_DIGITS, Reals, real
 from service.engine.rounding import nearest
-from service.engine.waves import Waves, values
+from service.engine.waves import FARTHEST, Waves, values
 
 Singles = NDArray[np.float32]
 
@@ -102,7 +102,10 @@ def _decided(guess: Floats, angles: Floats, *, sin: bool) -> Singles:
     undecided = np.flatnonzero(table != (guess - GUESS_ERROR).astype(np.float32))
     if undecided.size:
         exact = np.empty((undecided.size, 1), np.float32)
-        Waves(Reals.of([1])).write(angles.reshape(-1)[undecided], exact if sin else None, None if sin else exact)
+        # An angle beyond the positions that `Waves` takes is a smaller one times a power of two.
+        unit = 1.0 if np.abs(angles).max() <= FARTHEST else 2.0**64
+        at = angles.reshape(-1)[undecided] / unit
+        Waves(Reals.of([unit])).write(at, exact if sin else None, None if sin else exact)
         table.reshape(-1)[undecided] = exact[:, 0]
     return table
 

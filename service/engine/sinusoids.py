@@ -154,6 +154,12 @@ class Series:
         """The exponent of the last."""
         return float((self.count - 1) / self.gaps)
 
+    @property
+    def bits(self) -> tuple[float, float]:
+        """The logarithms to base 2 of the first and the last, about."""
+        first = log2(self.first)
+        return first, first - self.steepest * (log2(self.numerator) - log2(self.denominator))
+
 
 def series(params: SinusoidalTable, dim: int) -> Series:
     """The frequencies by their rule: from a base, between two timescales, or between two frequencies.
@@ -218,12 +224,18 @@ def fastest(params: SinusoidalTable, dim: int) -> float:
 
 
 def _fastest_between(chosen: Series, factor: float) -> float:
-    first = log2(chosen.first * factor)
-    last = first - chosen.steepest * (log2(chosen.numerator) - log2(chosen.denominator))
-    for bits in (first, last):
+    ends = [bits + log2(factor) for bits in chosen.bits]
+    for bits in ends:
         if not SLOWEST_BITS <= bits <= FASTEST_BITS:
             _refuse_bits(chosen.named, bits)
-    return float(2.0 ** max(first, last))
+    return float(2.0 ** max(ends))
+
+
+def refuse_slow(params: SinusoidalTable, dim: int, divisor: int) -> None:
+    """Refuse positions that are divided until the slowest frequency is too slow to be computed with."""
+    bits = min(series(params, dim).bits) - log2(divisor)
+    if bits < SLOWEST_BITS:
+        _refuse_bits("normalisation", bits)
 
 
 def _refuse_bits(named: str, bits: float) -> None:

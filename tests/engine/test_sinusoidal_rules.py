@@ -155,6 +155,19 @@ def test_float32_steps_between_frequencies(low: float, high: float, count: int) 
     assert np.array_equal(ours[:, ::2], np.sin(angles.astype(np.float64)).astype(np.float32))
 
 
+def test_float32_angles_beyond_every_position() -> None:
+    """Angles of up to 2^103, whose sines are still those of the float32 that they are."""
+    named = {"dim": 256, "offset": 2**53 - 3000, "length": 3000, "arithmetic": "float32"}
+    ends = {"min_frequency": 1.0, "max_frequency": 1e15}
+    table = only(SINUSOIDAL, **named, **ends, layout="sin-cos")
+    angles = only(SINUSOIDAL, **named, **ends, output="angles")
+    for row, column in ((0, 0), (1, 3), (2999, 64), (1500, 127), (777, 20)):
+        with mpmath.workprec(PRECISION_BITS):
+            cosine, sine = mpmath.cos_sin(mpf(float(angles[row, column])))
+        assert table[row, column] == rounded(sine, "float32")
+        assert table[row, 128 + column] == rounded(cosine, "float32")
+
+
 def test_float32_tables_are_multiplied_in_float32() -> None:
     named = {"dim": 12, "length": 50, "arithmetic": "float32"}
     plain, scaled = (only(SINUSOIDAL, **named, encoding_scale=scale) for scale in ("none", "sqrt-2-over-dim"))
@@ -196,6 +209,11 @@ def test_the_scaled_encoding_is_added() -> None:
         ({"normalisation": "unit", "positions": (1.0,), "length": None}, "normalisation", "conflict"),
         ({"normalisation": "unit", "length": 1}, "length", "out_of_range"),
         ({"normalisation": "unit", "arithmetic": "float32"}, "normalisation", "conflict"),
+        (
+            {"normalisation": "unit", "length": 2**40, "base": 1e100, "dim": 64, "frequency_shift": 5.5},
+            "normalisation",
+            "out_of_range",
+        ),
     ],
 )
 def test_refusals_name_the_parameter(parameters: dict[str, object], named: str, code: str) -> None:

@@ -4,6 +4,9 @@
 `mlx.full_turns.dim` (at `PLACES`), and `tensor2tensor.timescales.dim` with `TIMESCALES`, float32. KERAS_BACKEND=torch
 does for keras-hub. neuralforecast and tensor2tensor are read, not imported: the second needs TensorFlow 1, for whose
 operations numpy stands in.
+
+`torchtune.half` and `torchtune.interleaved` are the rows of a projection of `HEADS` heads of `HEAD_DIM` channels, put
+into the order of Hugging Face's code and back (int64).
 """
 
 import ast
@@ -22,6 +25,9 @@ from tests.golden.make_sinusoids import EVEN, LENGTH, ODD_TOO, ROWS
 
 PLACES = (0.0, 0.25, 1.0, 3.0, 40.0, 299.5, 599.0)
 TIMESCALES = (0.5, 3000.0, 5)
+HEADS, HEAD_DIM = 3, 10
+
+SOURCES = ("keras-hub", "keras", "mlx", "neuralforecast", "tensor2tensor", "torchtune", "torch", "numpy")
 
 Singles = NDArray[np.float32]
 
@@ -37,15 +43,16 @@ def mlx(dim: int, **options: bool) -> Singles:
 
 
 def definition(package: str, path: str, name: str, names: dict[str, Any]) -> Any:
-    """A function or class out of the source of an installed package, with these names to call."""
+    """A function or class, or one within another, out of the source of a package; `names` are its globals."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(package)
-    tree = ast.parse((Path(next(iter(spec.submodule_search_locations))) / path).read_text())
-    (found,) = [node for node in tree.body if getattr(node, "name", None) == name]
-    found.decorator_list = []  # type: ignore[attr-defined]  # functions and classes have them
+    found: Any = ast.parse((Path(next(iter(spec.submodule_search_locations))) / path).read_text())
+    for part in name.split("."):
+        (found,) = [node for node in found.body if getattr(node, "name", None) == part]
+    found.decorator_list = []
     exec(compile(ast.Module([found], []), path, "exec"), names)
-    return names[name]
+    return names[found.name]
 
 
 def neuralforecast(dim: int) -> Singles:
@@ -77,9 +84,18 @@ def tensor2tensor(dim: int, low: float = 1.0, high: float = 1.0e4, start: int = 
     return np.asarray(signal(LENGTH, dim, low, high, start)[0], np.float32)[ROWS]
 
 
+def torchtune(name: str) -> NDArray[np.int64]:
+    rows = library("torch").arange(HEADS * HEAD_DIM)[:, None]
+    permute = definition("torchtune", "models/convert_weights.py", name, {"head_dim": HEAD_DIM, "dim": 1})
+    return np.asarray(permute(rows, HEADS))[:, 0]
+
+
 def build() -> Numbers:
     """Everything the file holds, by name."""
-    arrays: Numbers = {}
+    arrays: Numbers = {
+        "torchtune.half": torchtune("tune_to_hf._permute"),
+        "torchtune.interleaved": torchtune("hf_to_tune._permute"),
+    }
     for dim in ODD_TOO:
         arrays[f"keras_hub.{dim}"] = keras_hub(dim)
         arrays[f"tensor2tensor.{dim}"] = tensor2tensor(dim)
@@ -93,4 +109,4 @@ def build() -> Numbers:
 
 
 if __name__ == "__main__":
-    save("elsewhere", build(), "keras-hub", "keras", "mlx", "neuralforecast", "tensor2tensor", "torch", "numpy")
+    save("elsewhere", build(), *SOURCES)

@@ -153,13 +153,40 @@ def pi0(dim: int) -> Any:
     return modeling("pi0").PI0TimestepEmbeddings(config)(torch.arange(LENGTH) / torch.tensor(LENGTH - 1.0))
 
 
+def gemma3n(dim: int) -> Any:
+    """Gemma 3n's signal at the same positions."""
+    torch = library("torch")
+    context = {"conf_attention_context_left": 3, "conf_attention_context_right": 0, "conf_num_attention_heads": 2}
+    module = modeling("gemma3n").Gemma3nAudioRelativePositionEmbedding(SimpleNamespace(hidden_size=dim, **context))
+    return module._get_timing_signal_1d_pos(torch.arange(LENGTH - 1, -1, -1)[None], torch.float32)[0]
+
+
+FAIRSEQ = {
+    "m2m100": ("m2m_100", "M2M100SinusoidalPositionalEmbedding"),
+    "nllb_moe": ("nllb_moe", "NllbMoeSinusoidalPositionalEmbedding"),
+    "xglm": ("xglm", "XGLMSinusoidalPositionalEmbedding"),
+    "seamless_m4t": ("seamless_m4t", "SeamlessM4TSinusoidalPositionalEmbedding"),
+    "speech_to_text": ("speech_to_text", "Speech2TextSinusoidalPositionalEmbedding"),
+    "kosmos2": ("kosmos2", "Kosmos2TextSinusoidalPositionalEmbedding"),
+    "trocr": ("trocr", "TrOCRSinusoidalPositionalEmbedding"),
+    "fsmt": ("fsmt", "SinusoidalPositionalEmbedding"),
+}
 LIBRARIES = {
+    **{name: Library(embedding(*where, PADDING), ODD_TOO) for name, where in FAIRSEQ.items()},
     "introduction": Library(lambda dim: introduction(LENGTH, dim), ODD_TOO),
-    "m2m100": Library(embedding("m2m_100", "M2M100SinusoidalPositionalEmbedding", 1), ODD_TOO),
     "whisper": Library(lambda dim: modeling("whisper").sinusoids(LENGTH, dim)),
     "qwen_omni": Library(
         lambda dim: modeling("qwen2_5_omni").SinusoidsPositionEmbedding(LENGTH, dim).positional_embedding
     ),
+    "qwen3_omni": Library(
+        lambda dim: modeling("qwen3_omni_moe").SinusoidsPositionEmbedding(LENGTH, dim).positional_embedding
+    ),
+    "time_series": Library(
+        weight("time_series_transformer", "TimeSeriesSinusoidalPositionalEmbedding"), ODD_TOO, "float64"
+    ),
+    "flaubert": Library(created("flaubert", "create_sinusoidal_embeddings"), ODD_TOO, "float64"),
+    "musicgen_melody": Library(embedding("musicgen_melody", "MusicgenMelodySinusoidalPositionalEmbedding"), ODD_TOO),
+    "gemma3n": Library(gemma3n),
     "marian": Library(weight("marian", "MarianSinusoidalPositionalEmbedding"), ODD_TOO, "float64"),
     "pegasus": Library(weight("pegasus", "PegasusSinusoidalPositionalEmbedding"), ODD_TOO, "float64"),
     "roformer": Library(weight("roformer", "RoFormerSinusoidalPositionalEmbedding"), ODD_TOO, "float64"),

@@ -11,6 +11,7 @@ from tests.golden import (
     make_sinusoidal,
     make_sinusoids,
     make_timestep,
+    make_usages,
 )
 from tests.golden.frozen import Numbers, load
 
@@ -57,6 +58,12 @@ def timestep(request: pytest.FixtureRequest) -> Numbers:
 def fourier(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_fourier.py` describes."""
     return load("fourier") if request.param == "frozen" else make_fourier.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def usages(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_usages.py` describes."""
+    return load("usages") if request.param == "frozen" else make_usages.build()
 
 
 @pytest.fixture(scope="session", params=SOURCES)

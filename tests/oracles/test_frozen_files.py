@@ -12,6 +12,11 @@ RELEASES = {
     "diffusers": "0.42.1",
     "x-transformers": "2.31.10",
     "gluonts": "0.17.0",
+    "keras-hub": "0.32.0",
+    "mlx": "0.32.4",
+    "neuralforecast": "3.3.0",
+    "tensor2tensor": "1.15.7",
+    "torchtune": "0.6.1",
     "pandas": "2.3.3",
 }
 FILES = {
@@ -19,7 +24,10 @@ FILES = {
     "sinusoidal": ("torch", "transformers", "diffusers"),
     "calendar": ("gluonts", "pandas"),
     "fourier": ("torch", "transformers", "diffusers"),
-    "timestep": ("torch", "diffusers"),
+    "timestep": ("torch", "diffusers", "transformers"),
+    "sinusoids": ("torch", "transformers", "diffusers", "x-transformers"),
+    "usages": ("torch", "transformers"),
+    "elsewhere": ("torch", "keras-hub", "mlx", "neuralforecast", "tensor2tensor", "torchtune"),
     "alibi": ("torch", "transformers", "x-transformers"),
     "relative": ("torch", "transformers"),
     "masks": ("torch", "transformers"),

@@ -19,6 +19,7 @@ from tests.golden import (
     make_sinusoidal,
     make_sinusoids,
     make_timestep,
+    make_usages,
 )
 from tests.golden.frozen import Numbers, library, load
 from tests.golden.make_rope import POSITIONS, Table
@@ -43,6 +44,7 @@ BASES = (100.0, 1e3, 1e4, 1.5e5, 5e5, 1e6, 1.2e7)
         ("timestep", make_timestep.build),
         ("fourier", make_fourier.build),
         ("masks", make_masks.build),
+        ("usages", make_usages.build),
     ],
 )
 def test_the_frozen_numbers_are_the_librarys(name: str, live: Callable[[], Numbers]) -> None:

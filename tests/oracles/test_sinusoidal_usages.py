@@ -12,6 +12,7 @@ from tests.clients import Client
 from tests.golden.frozen import Numbers, load
 from tests.golden.make_elsewhere import PLACES, TIMESCALES
 from tests.golden.make_sinusoids import (
+    FAIRSEQ,
     LENGTH,
     LIBRARIES,
     ODD_TOO,
@@ -82,24 +83,24 @@ def check(client: Client, theirs: Array, places: NDArray[np.float64], arithmetic
     {
         "pytorch-module": "introduction",
         "informer2020": "introduction",
-        "xlm": "xlm distilbert videomae",
+        "xlm": "xlm flaubert distilbert videomae",
         "diffusers": "diffusers",
         "florence2": "florence2",
         "speecht5": "speecht5",
         "marian": "marian pegasus roformer",
-        "informer": "informer autoformer",
+        "informer": "informer autoformer time_series",
         "ctrl": "ctrl",
         "timesfm": "timesfm",
-        "fairseq": "m2m100",
+        "fairseq": " ".join(FAIRSEQ),
         "whisper": "whisper",
-        "qwen-omni": "qwen_omni",
+        "qwen-omni": "qwen_omni qwen3_omni",
         "pegasus-x": "pegasus_x",
         "funasr": "fun_asr",
         "canary": "canary",
         "x-transformers": "x_transformers",
-        "musicgen": "musicgen",
+        "musicgen": "musicgen musicgen_melody",
         "transformer-xl": "transformer_xl",
-        "gemma-audio": "gemma_audio",
+        "gemma-audio": "gemma_audio gemma3n",
     },
 )
 def test_a_preset_is_its_librarys_table(direct: Client, sinusoids: Numbers, usage: Usage, oracle: str) -> None:

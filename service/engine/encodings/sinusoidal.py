@@ -12,7 +12,15 @@ from service.engine.positions import POSITIONS_INPUT, Positioned, Values, Where,
 from service.engine.quantities import BatchAxis, Dim, DType
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
-from service.engine.sinusoids import SinusoidalTable, arithmetic_note, channels, fastest, table_angles, write_table
+from service.engine.sinusoids import (
+    SinusoidalTable,
+    arithmetic_note,
+    channels,
+    fastest,
+    refuse_slow,
+    table_angles,
+    write_table,
+)
 
 Output = Annotated[
     Literal["encoding", "angles", "frequencies"],
@@ -63,6 +71,7 @@ def _refuse_position_rules(params: Sinusoidal) -> None:
         if params.arithmetic != "exact":
             detail = "normalisation=unit is exact; no model code is known whose steps in float32 it could follow"
             raise Refusal("normalisation", "conflict", detail)
+        refuse_slow(params, params.dim, (params.length or 2) - 1)
 
 
 def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -159,6 +168,17 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
         Example("As the usual PyTorch module computes it", {"length": "4", "dim": "8", "arithmetic": "float32"}),
         Example("Real-valued positions", {"positions": "0,0.5,-3", "dim": "6", "layout": "sin-cos"}),
         Example(
+            "Frequencies between two, rows of norm 1",
+            {
+                "length": "3",
+                "dim": "6",
+                "layout": "sin-cos",
+                "min_frequency": "0.0001",
+                "max_frequency": "1",
+                "encoding_scale": "sqrt-2-over-dim",
+            },
+        ),
+        Example(
             "Positions of a batch, in the body",
             {"dim": "4"},
             {"positions": [[0, 1, 2], [5, 6, 7]]},
@@ -192,9 +212,7 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
             "fairseq",
         ),
         Usage("Whisper encoder", {"layout": "sin-cos", "frequency_shift": "1"}, "whisper"),
-        Usage(
-            "Qwen2-Audio, Qwen2.5-Omni and Qwen3-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}, "qwen-omni"
-        ),
+        Usage("Qwen2.5-Omni and Qwen3-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}, "qwen-omni"),
         Usage("Pegasus-X", {"layout": "sin-cos", "frequency_shift": "1"}, "pegasus-x"),
         Usage("FunASR, SenseVoice", {"layout": "sin-cos", "frequency_shift": "1", "offset": "1"}, "funasr"),
         Usage("Canary", {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"}, "canary"),
@@ -203,7 +221,11 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
             {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"},
             "x-transformers",
         ),
-        Usage("MusicGen", {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"}, "musicgen"),
+        Usage(
+            "MusicGen, MusicGen Melody",
+            {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"},
+            "musicgen",
+        ),
         Usage("Transformer-XL", {"layout": "sin-cos", "order": "descending"}, "transformer-xl"),
         Usage("XLNet, with offset=1 - queries", {"layout": "sin-cos", "order": "descending"}, "xlnet"),
         Usage(
