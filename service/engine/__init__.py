@@ -19,11 +19,14 @@ from service.engine.biases import (
 from service.engine.encodings import (
     calendar,
     cyclic,
+    detr,
     fourier,
     gaussian_fourier,
     mtan,
     rope,
     sinusoidal,
+    sinusoidal_2d,
+    sinusoidal_3d,
     temperature,
     time2vec,
     timestep,
@@ -38,6 +41,9 @@ from service.engine.scheme import Scheme
 
 SCHEMES: tuple[Scheme[Any, Any], ...] = (
     sinusoidal.SCHEME,
+    sinusoidal_2d.SCHEME,
+    sinusoidal_3d.SCHEME,
+    detr.SCHEME,
     rope.SCHEME,
     timestep.SCHEME,
     fourier.SCHEME,

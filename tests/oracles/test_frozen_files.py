@@ -11,6 +11,8 @@ RELEASES = {
     "transformers": "5.24.0",
     "diffusers": "0.42.1",
     "x-transformers": "2.31.10",
+    "timm": "1.0.31",
+    "positional-encodings": "6.0.3",
     "gluonts": "0.17.0",
     "pandas": "2.3.3",
 }
@@ -23,6 +25,7 @@ FILES = {
     "alibi": ("torch", "transformers", "x-transformers"),
     "relative": ("torch", "transformers"),
     "masks": ("torch", "transformers"),
+    "grids": ("torch", "transformers", "diffusers", "timm", "positional-encodings"),
 }
 
 

@@ -1,0 +1,303 @@
+"""Sinusoidal tables on a grid: what the schemes of every number of axes share.
+
+A table on a grid is separable: a channel depends on the coordinate along one axis alone. So the sines and cosines of an
+axis are computed once for each of its coordinates that a block of rows touches, and copied to the rows.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from pydantic import Field
+
+from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact
+from service.engine.errors import Refusal
+from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, WAVE_BYTES
+from service.engine.grids import Axis, GridCoordinates, Indices, along, axes_of, per_axis
+from service.engine.positions import Values
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, Integer, Real
+from service.engine.rounding import DTYPES
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
+from service.engine.scheme import Sequence as Rows
+from service.engine.sinusoids import SinusoidalTable, fastest, frequencies, table_angles
+from service.engine.waves import Waves
+
+GridLayout = Annotated[
+    Literal["sin-cos", "cos-sin", "interleaved", "sines-first"],
+    Field(
+        description="Channel order within the block of an axis: `sin-cos` all sines then all cosines; `cos-sin` the "
+        "reverse; `interleaved` sin, cos, sin, cos, ...; `sines-first` has no such blocks: the sines of all axes, then "
+        "the cosines of all axes."
+    ),
+]
+CELLS = ("frames", "height", "width")
+COORDINATES_NOTE = (
+    "arithmetic=float32-coordinates rounds the coordinates to float32 step by step, as diffusers does; "
+    "the rest is exact"
+)
+
+
+class GridTable(GridCoordinates):
+    """What decides a sinusoidal table on a grid, apart from the grid and the shares of its axes."""
+
+    dim: Dim
+    base: Base = 10_000.0
+    frequency_shift: Annotated[
+        Real,
+        Field(
+            ge=0,
+            le=32_768,
+            description="w_k = base^(-k / (pairs - frequency_shift)), `pairs` those of an axis: 0, or 1 as big_vision.",
+        ),
+    ] = 0.0
+    layout: GridLayout = "sin-cos"
+    class_tokens: Annotated[
+        Integer, Field(ge=0, le=65_536, description="Rows of zeros before the cells, for class or other extra tokens.")
+    ] = 0
+    grid_axes: Annotated[
+        Literal["flat", "kept"],
+        Field(description="`flat`: one axis of all cells, (position, channel); `kept`: the axes of the grid."),
+    ] = "flat"
+    arithmetic: Annotated[
+        Literal["exact", "float32", "float32-coordinates"],
+        Field(
+            description="`exact`: the real-number formula, rounded once; `float32`: step by step as PyTorch model "
+            "code; `float32-coordinates`: coordinates in float32 steps, the rest exact, as diffusers."
+        ),
+    ] = "exact"
+    dtype: DType = "float32"
+
+
+class Columns(NamedTuple):
+    """The channels of one axis in a row; a row that ends before cuts them off."""
+
+    sines: slice
+    cosines: slice
+
+
+def arranged(widths: Sequence[int], layout: str) -> list[Columns]:
+    """The channels of axes of those (even) widths, in channel order.
+
+    >>> arranged([4, 2], "sines-first")[1]
+    Columns(sines=slice(2, 3, None), cosines=slice(5, 6, None))
+    """
+    starts = [sum(widths[:place]) for place in range(len(widths))]
+    return [_columns(start, width, sum(widths), layout) for start, width in zip(starts, widths, strict=True)]
+
+
+def _columns(start: int, width: int, total: int, layout: str) -> Columns:
+    pairs = width // 2
+    if layout == "interleaved":
+        return Columns(slice(start, start + width, 2), slice(start + 1, start + width, 2))
+    if layout == "sines-first":
+        first, second = start // 2, (total + start) // 2
+    else:
+        first, second = start, start + pairs
+    halves = slice(first, first + pairs), slice(second, second + pairs)
+    return Columns(*halves[::-1]) if layout == "cos-sin" else Columns(*halves)
+
+
+class Writer(Protocol):
+    """What has the cosines and sines of positions."""
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None: ...
+
+
+def write_axis(writer: Writer, at: Values, places: Indices, columns: Columns, pairs: int, out: Array) -> None:
+    """The channels of one axis into rows `out`, whose positions are those `at` their places."""
+    sines, cosines = np.empty((2, len(at), pairs), out.dtype)
+    writer.write(at, cosines, sines)
+    for wave, channels in ((sines, columns.sines), (cosines, columns.cosines)):
+        part = out[:, channels]
+        part[...] = wave[places, : part.shape[1]]
+
+
+def share(dim: int, axes: int, channel_split: str) -> int:
+    """The channels of each axis where all have as many: an even number.
+
+    >>> share(8, 2, "equal"), share(10, 2, "rounded-up"), share(10, 2, "rounded-down")
+    (4, 6, 4)
+    """
+    if channel_split == "equal":
+        refuse_indivisible(dim, 2 * axes, channel_split)
+    if channel_split == "rounded-up":
+        return 2 * -(-dim // (2 * axes))
+    if dim < 2 * axes:
+        detail = f"dim is {dim}; {axes} axes take {2 * axes} channels at least"
+        raise Refusal("dim", "out_of_range", detail, limit=2 * axes, requested=dim)
+    return 2 * (dim // (2 * axes))
+
+
+def refuse_indivisible(dim: int, divisor: int, channel_split: str) -> None:
+    """Refuse a width that a split leaves no even shares."""
+    if dim % divisor:
+        near = dim - dim % divisor or divisor
+        detail = f"dim is {dim}; channel_split={channel_split} takes multiples of {divisor}, such as {near}"
+        raise Refusal("dim", "indivisible", detail)
+
+
+P = TypeVar("P", bound=GridTable)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An axis of the grid: which of those that the rows run along, its rule, and its channels."""
+
+    place: int
+    axis: Axis
+    width: int
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A table on a grid: the cells along each axis in the order of the rows, and its blocks in channel order."""
+
+    cells: Mapping[str, int]
+    blocks: tuple[Block, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.cells.values())
+
+
+def plan(params: GridTable, cells: Mapping[str, int], widths: Mapping[str, int]) -> Plan:
+    """The plan of a table; `widths` are in channel order."""
+    order = [name for name in CELLS if name in cells]
+    rules = dict(zip(order, axes_of(params, tuple(cells[name] for name in order)), strict=True))
+    columns = arranged(list(widths.values()), params.layout)
+    blocks = [
+        Block(list(cells).index(name), rules[name], width, own)
+        for (name, width), own in zip(widths.items(), columns, strict=True)
+    ]
+    for block in blocks:
+        _refuse_far(params, block, list(cells.values())[block.place])
+    return Plan(cells, tuple(blocks))
+
+
+def _table(params: GridTable) -> SinusoidalTable:
+    given: dict[str, Any] = {"base": params.base, "frequency_shift": params.frequency_shift, "odd_width": "refuse"}
+    if params.arithmetic == "float32":
+        given |= {"arithmetic": "float32", "frequency_form": "power"}
+    return SinusoidalTable(**given)
+
+
+def _refuse_far(params: GridTable, block: Block, cells: int) -> None:
+    """Refuse frequencies and coordinates that cannot be computed."""
+    fast, ratio = fastest(_table(params), block.width), block.axis.ratio
+    name = "interpolation_scale" if params.base_size is None else "base_size"
+    pairs = block.width // 2
+    slow = -log2(params.base) * (pairs - 1) / (pairs - params.frequency_shift)
+    bits = log2(ratio)
+    if not SLOWEST_BITS <= min(slow, 0) + bits <= log2(fast) + bits <= FASTEST_BITS:
+        detail = f"{name} multiplies the coordinates by about 2^{bits:.0f}; with this base that cannot be computed"
+        raise Refusal(name, "out_of_range", detail)
+    farthest = float((cells + block.axis.first) * ratio)
+    if params.arithmetic != "exact" and farthest > LARGEST_EXACT_INTEGER:
+        detail = f"{name} makes coordinates of about {farthest:.3g}; arithmetic={params.arithmetic} takes 2^53 at most"
+        raise Refusal(name, "out_of_range", detail)
+
+
+def grid_scheme(
+    *,
+    name: str,
+    title: str,
+    description: str,
+    reference: str,
+    params: type[P],
+    cells: Callable[[P], Mapping[str, int]],
+    widths: Callable[[P], Mapping[str, int]],
+    examples: tuple[Example, ...],
+    used_by: tuple[Usage, ...],
+) -> Scheme[P, tuple[Angles, ...]]:
+    """A scheme of tables on a grid.
+
+    `cells(params)`   the cells along each axis, in the order in which the rows run along them
+    `widths(params)`  the channels of each axis, even numbers, in channel order
+    """
+
+    def planned(given: P) -> Plan:
+        return plan(given, cells(given), widths(given))
+
+    def tensors(given: P, _inputs: Inputs) -> Tensors:
+        _refuse_conflicts(given)
+        table = planned(given)
+        axes, shape = tuple(table.cells), table.shape
+        if given.grid_axes == "flat":
+            axes, shape = ("position",), (given.class_tokens + int(np.prod(np.array(shape, object))),)
+        return {"encoding": Tensor((*axes, "channel"), (*shape, given.dim), given.dtype)}
+
+    def prepare(given: P, _inputs: Inputs) -> tuple[Angles, ...]:
+        return tuple(_angles(given, block) for block in planned(given).blocks)
+
+    def rows(given: P, _inputs: Inputs, state: tuple[Angles, ...], _tensor: str, start: int, stop: int) -> Array:
+        out = np.zeros((stop - start, given.dim), DTYPES[given.dtype])
+        tokens = max(0, given.class_tokens - start)
+        if tokens < stop - start:
+            first = start + tokens - given.class_tokens
+            _write_cells(given, planned(given), state, first, out[tokens:])
+        return out
+
+    def facts(given: P, _inputs: Inputs) -> Facts:
+        return {f"{axis}_channels": width for axis, width in widths(given).items()}
+
+    def state_bytes(given: P, _inputs: Inputs) -> int:
+        return WAVE_BYTES * sum(widths(given).values()) // 2
+
+    def resolve(given: P, _inputs: Inputs) -> P:
+        lists = {axis: getattr(given, axis) for axis in ("grid", "base_size", "interpolation_scale", "max_grid")}
+        count = len(cells(given))
+        full = {axis: per_axis(numbers, count, axis) for axis, numbers in lists.items() if numbers is not None}
+        return given.model_copy(update=full)
+
+    return Scheme(
+        family="encodings",
+        name=name,
+        title=title,
+        description=description,
+        reference=reference,
+        params=params,
+        rounding="correct",
+        tensors=tensors,
+        prepare=prepare,
+        rows=rows,
+        facts=facts,
+        notes=lambda given, _inputs: _notes(given),
+        sequence=lambda given, _inputs: Rows(given, 0),
+        state_bytes=state_bytes,
+        resolve=resolve,
+        examples=examples,
+        used_by=used_by,
+        properties={
+            "learned parameters": "none",
+            "extrapolates": "defined at any coordinate; base_size keeps the coordinates of the trained grid",
+            "memory per head": "none: one table of cells * dim values serves all heads",
+        },
+    )
+
+
+def _refuse_conflicts(params: GridTable) -> None:
+    if params.class_tokens and params.grid_axes == "kept":
+        detail = f"class_tokens is {params.class_tokens}; rows before the cells need grid_axes=flat"
+        raise Refusal("class_tokens", "conflict", detail)
+
+
+def _angles(params: GridTable, block: Block) -> Angles:
+    if params.arithmetic == "float32":
+        return table_angles(_table(params), block.width)
+    ratio = block.axis.ratio if params.arithmetic == "exact" else 1
+    return Exact(Waves(frequencies(_table(params), block.width) * ratio))
+
+
+def _write_cells(params: GridTable, table: Plan, state: tuple[Angles, ...], start: int, out: Array) -> None:
+    for block, angles in zip(table.blocks, state, strict=True):
+        indices, places = along(table.shape, block.place, start, start + len(out))
+        at = block.axis.cells(indices) if params.arithmetic == "exact" else block.axis.singles(indices)
+        write_axis(angles, at, places, block.columns, block.width // 2, out)
+
+
+def _notes(params: GridTable) -> list[str]:
+    notes = {"float32": [FLOAT32_NOTE], "float32-coordinates": [COORDINATES_NOTE]}
+    return notes.get(params.arithmetic, [])
