@@ -6,7 +6,7 @@ axis are computed once for each of its coordinates that a block of rows touches,
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log2
+from math import log2, prod
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -226,7 +226,7 @@ def grid_scheme(
         table = planned(given)
         axes, shape = tuple(table.cells), table.shape
         if given.grid_axes == "flat":
-            axes, shape = ("position",), (given.class_tokens + int(np.prod(np.array(shape, object))),)
+            axes, shape = ("position",), (given.class_tokens + prod(shape),)
         return {"encoding": Tensor((*axes, "channel"), (*shape, given.dim), given.dtype)}
 
     def prepare(given: P, _inputs: Inputs) -> tuple[Angles, ...]:

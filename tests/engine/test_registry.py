@@ -31,6 +31,9 @@ BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined")}
 # What a usage needs beside its own parameters, by scheme.
 NEEDED = {
     ("masks", "packed"): {"segment_lengths": "3,2"},
+    ("encodings", "sinusoidal-2d"): {"grid": "2,3"},
+    ("encodings", "sinusoidal-3d"): {"grid": "2,3,4"},
+    ("encodings", "detr"): {"grid": "2,3"},
     ("encodings", "temperature"): {"length": "3", "offset": "139262"},
 }
 

@@ -24,6 +24,28 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     ),
     "sinusoidal angles": ("encodings/sinusoidal", {"length": 90, "dim": 6, "output": "angles", "dtype": "float64"}, {}),
     "sinusoidal listed": ("encodings/sinusoidal", {"dim": 6}, {"positions": RANDOM.standard_normal((9, 10)) * 1e5}),
+    "sinusoidal-2d": ("encodings/sinusoidal-2d", {"grid": (9, 10), "dim": 12, "class_tokens": 3}, {}),
+    "sinusoidal-2d kept": (
+        "encodings/sinusoidal-2d",
+        {"grid": (9, 11), "dim": 7, "channel_split": "rounded-up", "token_order": "column-major", "grid_axes": "kept"},
+        {},
+    ),
+    "sinusoidal-2d float32": (
+        "encodings/sinusoidal-2d",
+        {"grid": (9, 11), "dim": 8, "base_size": (5,), "layout": "sines-first", "arithmetic": "float32"},
+        {},
+    ),
+    "sinusoidal-3d": (
+        "encodings/sinusoidal-3d",
+        {"grid": (3, 4, 8), "dim": 12, "coordinates": "half-pixel", "dtype": "bfloat16"},
+        {},
+    ),
+    "detr": ("encodings/detr", {"grid": (9, 11), "dim": 8, "dtype": "float64"}, {}),
+    "detr masked": (
+        "encodings/detr",
+        {"dim": 8, "arithmetic": "float32"},
+        {"mask": np.tri(10, 9, 2, int)[None].repeat(2, 0)},
+    ),
     "rope": ("encodings/rope", {"length": 300, "offset": 1000, "dim": 12, "base": 500000.0, "dtype": "float16"}, {}),
     "rope pairs": ("encodings/rope", {"length": 90, "dim": 12, "pairing": "interleaved", "dtype": "float64"}, {}),
     "rope float32": ("encodings/rope", {"length": 90, "offset": -7, "dim": 12, "arithmetic": "float32"}, {}),

@@ -107,9 +107,6 @@ class State:
 def _pixels(params: Detr, inputs: Inputs) -> Booleans | None:
     """The mask as (batch, height, width), True where a pixel is; None without one."""
     if "mask" not in inputs:
-        if params.mask_marks == "padding":
-            detail = "mask_marks says what the mask means, and there is none: send it in the body"
-            raise Refusal("mask_marks", "conflict", detail)
         return None
     array = inputs["mask"]
     _refuse_shape(params, array)
@@ -244,9 +241,10 @@ def _facts(params: Detr, _inputs: Inputs) -> Facts:
     return {"height_channels": params.dim // 2, "width_channels": params.dim // 2}
 
 
-def _notes(params: Detr, _inputs: Inputs) -> list[str]:
+def _notes(params: Detr, inputs: Inputs) -> list[str]:
     notes = [FLOAT32_NOTE] if params.arithmetic == "float32" else []
-    return notes + (unused(params, ("eps",), "normalize=none") if params.normalize == "none" else [])
+    notes += unused(params, ("eps",), "normalize=none") if params.normalize == "none" else []
+    return notes if inputs else notes + unused(params, ("mask_marks",), "no mask")
 
 
 def _state_bytes(params: Detr, inputs: Inputs) -> int:
@@ -291,9 +289,9 @@ SCHEME: Scheme[Detr, State] = Scheme(
             {"grid": "3,2", "dim": "8", "offset": "-0.5", "arithmetic": "float32", "grid_axes": "kept"},
         ),
         Example(
-            "Two images, one of them padded on the right and below, as DETR's own code marks it",
-            {"dim": "4", "mask_marks": "padding"},
-            {"tensors": {"mask": [[[0, 0, 0], [0, 0, 0]], [[0, 0, 1], [1, 1, 1]]]}},
+            "Two images, one of them padded on the right and below",
+            {"dim": "4"},
+            {"tensors": {"mask": [[[1, 1, 1], [1, 1, 1]], [[1, 1, 0], [0, 0, 0]]]}},
         ),
     ),
     used_by=(

@@ -70,7 +70,7 @@ SCHEME = grid_scheme(
     cells=_cells,
     widths=_widths,
     examples=(
-        Example("Two frames of 2 x 3 patches", {"grid": "2,2,3", "dim": "12"}),
+        Example("Two frames of 1 x 2 patches", {"grid": "2,1,2", "dim": "12"}),
         Example(
             "CogVideoX, scaled from 480 x 720 pixels",
             {
