@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact
+from service.engine.arithmetics import FLOAT32_NOTE, Exact
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, WAVE_BYTES
 from service.engine.grids import Axis, GridCoordinates, Indices, along, axes_of, per_axis
@@ -111,7 +111,7 @@ def write_axis(writer: Writer, at: Values, places: Indices, columns: Columns, pa
     writer.write(at, cosines, sines)
     for wave, channels in ((sines, columns.sines), (cosines, columns.cosines)):
         part = out[:, channels]
-        part[...] = wave[places, : part.shape[1]]
+        part[...] = wave.take(places, axis=0)[:, : part.shape[1]]
 
 
 def share(dim: int, axes: int, channel_split: str) -> int:
@@ -200,6 +200,14 @@ def _refuse_far(params: GridTable, block: Block, cells: int) -> None:
         raise Refusal(name, "out_of_range", detail)
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """A table's plan, and what writes each of its blocks."""
+
+    plan: Plan
+    writers: tuple[Writer, ...]
+
+
 def grid_scheme(
     *,
     name: str,
@@ -211,7 +219,7 @@ def grid_scheme(
     widths: Callable[[P], Mapping[str, int]],
     examples: tuple[Example, ...],
     used_by: tuple[Usage, ...],
-) -> Scheme[P, tuple[Angles, ...]]:
+) -> Scheme[P, State]:
     """A scheme of tables on a grid.
 
     `cells(params)`   the cells along each axis, in the order in which the rows run along them
@@ -229,16 +237,9 @@ def grid_scheme(
             axes, shape = ("position",), (given.class_tokens + prod(shape),)
         return {"encoding": Tensor((*axes, "channel"), (*shape, given.dim), given.dtype)}
 
-    def prepare(given: P, _inputs: Inputs) -> tuple[Angles, ...]:
-        return tuple(_angles(given, block) for block in planned(given).blocks)
-
-    def rows(given: P, _inputs: Inputs, state: tuple[Angles, ...], _tensor: str, start: int, stop: int) -> Array:
-        out = np.zeros((stop - start, given.dim), DTYPES[given.dtype])
-        tokens = max(0, given.class_tokens - start)
-        if tokens < stop - start:
-            first = start + tokens - given.class_tokens
-            _write_cells(given, planned(given), state, first, out[tokens:])
-        return out
+    def prepare(given: P, _inputs: Inputs) -> State:
+        table = planned(given)
+        return State(table, tuple(_writer(given, block) for block in table.blocks))
 
     def facts(given: P, _inputs: Inputs) -> Facts:
         return {f"{axis}_channels": width for axis, width in widths(given).items()}
@@ -262,7 +263,7 @@ def grid_scheme(
         rounding="correct",
         tensors=tensors,
         prepare=prepare,
-        rows=rows,
+        rows=_rows,
         facts=facts,
         notes=lambda given, _inputs: _notes(given),
         sequence=lambda given, _inputs: Rows(given, 0),
@@ -284,18 +285,28 @@ def _refuse_conflicts(params: GridTable) -> None:
         raise Refusal("class_tokens", "conflict", detail)
 
 
-def _angles(params: GridTable, block: Block) -> Angles:
+def _writer(params: GridTable, block: Block) -> Writer:
     if params.arithmetic == "float32":
         return table_angles(_table(params), block.width)
     ratio = block.axis.ratio if params.arithmetic == "exact" else 1
     return Exact(Waves(frequencies(_table(params), block.width) * ratio))
 
 
-def _write_cells(params: GridTable, table: Plan, state: tuple[Angles, ...], start: int, out: Array) -> None:
-    for block, angles in zip(table.blocks, state, strict=True):
-        indices, places = along(table.shape, block.place, start, start + len(out))
+def _rows(params: GridTable, _inputs: Inputs, state: State, _tensor: str, start: int, stop: int) -> Array:
+    out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
+    tokens = min(max(0, params.class_tokens - start), len(out))
+    out[:tokens] = 0
+    if tokens < len(out):
+        _write_cells(params, state, start + tokens - params.class_tokens, out[tokens:])
+    return out
+
+
+def _write_cells(params: GridTable, state: State, start: int, out: Array) -> None:
+    for block, writer in zip(state.plan.blocks, state.writers, strict=True):
+        indices, places = along(state.plan.shape, block.place, start, start + len(out))
         at = block.axis.cells(indices) if params.arithmetic == "exact" else block.axis.singles(indices)
-        write_axis(angles, at, places, block.columns, block.width // 2, out)
+        write_axis(writer, at, places, block.columns, block.width // 2, out)
+    out[:, sum(block.width for block in state.plan.blocks) :] = 0
 
 
 def _notes(params: GridTable) -> list[str]:

@@ -142,6 +142,8 @@ def test_h03_a_class_token_is_a_row_of_zeros() -> None:
     assert got.shape == (7, 8)
     assert got[0].tolist() == [0] * 8
     np.testing.assert_array_equal(got[1:], only(IMAGE, grid=(2, 3), dim=8, axis_order="w-first"))
+    tokens = block(by_key("encodings", "sinusoidal-2d"), 1, 3, grid=(2, 3), dim=8, class_tokens=5)
+    np.testing.assert_array_equal(tokens, np.zeros((2, 8)))
 
 
 @pytest.mark.parametrize("dim", [10, 5, 2])
