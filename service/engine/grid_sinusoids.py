@@ -130,11 +130,17 @@ def share(dim: int, axes: int, channel_split: str) -> int:
     return 2 * (dim // (2 * axes))
 
 
-def refuse_indivisible(dim: int, divisor: int, channel_split: str) -> None:
-    """Refuse a width that a split leaves no even shares."""
+def refuse_indivisible(dim: int, divisor: int, channel_split: str = "") -> None:
+    """Refuse a width that leaves no even shares.
+
+    >>> refuse_indivisible(10, 4)
+    Traceback (most recent call last):
+    service.engine.errors.Refusal: dim is 10; a multiple of 4 is needed, such as 8
+    """
     if dim % divisor:
         near = dim - dim % divisor or divisor
-        detail = f"dim is {dim}; channel_split={channel_split} takes multiples of {divisor}, such as {near}"
+        why = f"with channel_split={channel_split} " if channel_split else ""
+        detail = f"dim is {dim}; {why}a multiple of {divisor} is needed, such as {near}"
         raise Refusal("dim", "indivisible", detail)
 
 

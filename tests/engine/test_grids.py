@@ -151,7 +151,7 @@ def test_h04_a_width_is_kept_or_refused(dim: int) -> None:
     fault = refused(IMAGE, grid=(6, 2), dim=dim)
     assert (fault.parameter, fault.code) == ("dim", "indivisible")
     assert f"dim is {dim}" in fault.detail
-    assert "multiples of 4" in fault.detail
+    assert "a multiple of 4" in fault.detail
     assert only(IMAGE, grid=(6, 2), dim=dim, channel_split="rounded-up").shape == (12, dim)
 
 

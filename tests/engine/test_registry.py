@@ -27,7 +27,7 @@ ROUNDING = {
 # Schemes that promise less than their family.
 FAITHFUL = {("encodings", "temperature")}
 # Schemes outside apply that are about the caller's own arrays.
-BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined")}
+BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined"), ("encodings", "detr-boxes")}
 # What a usage needs beside its own parameters, by scheme.
 NEEDED = {
     ("masks", "packed"): {"segment_lengths": "3,2"},

@@ -46,6 +46,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"dim": 8, "arithmetic": "float32"},
         {"mask": np.tri(10, 9, 2, int)[None].repeat(2, 0)},
     ),
+    "detr-boxes": ("encodings/detr-boxes", {"dim": 8}, {"positions": RANDOM.random((9, 10, 4))}),
     "rope": ("encodings/rope", {"length": 300, "offset": 1000, "dim": 12, "base": 500000.0, "dtype": "float16"}, {}),
     "rope pairs": ("encodings/rope", {"length": 90, "dim": 12, "pairing": "interleaved", "dtype": "float64"}, {}),
     "rope float32": ("encodings/rope", {"length": 90, "offset": -7, "dim": 12, "arithmetic": "float32"}, {}),

@@ -1,7 +1,8 @@
 """Sinusoidal tables on grids, frozen: `python -m tests.golden.make_grids`.
 
 Each case is `name.table`, as the library answers (flattened to rows of channels where that is a reshape); `CASES` says
-what the library and the service are asked. `MASK` (batch, height, width) goes with the DETR cases that take it.
+what the library and the service are asked. `MASK` (batch, height, width) goes with the DETR cases that take it,
+`BOXES` (batch, box, 4) with those of its decoders.
 """
 
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -22,6 +23,10 @@ SIDES = (4, 6)
 MASK: NDArray[np.bool_] = np.ones((3, *SIDES), np.bool_)
 MASK[1, 3:] = MASK[1, :, 5:] = False
 MASK[2] = np.random.default_rng(5).random(SIDES) < 0.6  # holes, and lines without a pixel
+
+BOXES: NDArray[np.float32] = np.random.default_rng(6).random((2, 3, 4)).astype(np.float32)
+LOGITS: NDArray[np.float32] = np.array([[[-200.0, 0.0, 200.0, -200.0], [200.0, 200.0, 0.0, 0.0]]], np.float32)
+SHARES = [[[0.0, 0.5, 1.0, 0.0], [1.0, 1.0, 0.5, 0.5]]]  # their sigmoids, exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,27 @@ def table_transformer() -> Any:
     return rows(module(torch.zeros(3, 1, *SIDES), torch.tensor(MASK)))
 
 
+def boxes(model: str) -> Any:
+    return transformers(model).encode_sinusoidal_position_embedding(library("torch").tensor(BOXES), 24)
+
+
+def points() -> Any:
+    """Conditional DETR's reference points."""
+    module = transformers("conditional_detr")
+    return module.encode_sinusoidal_position_embedding(library("torch").tensor(BOXES[..., :2]), 24)
+
+
+def sam3_boxes() -> Any:
+    return transformers("sam3").Sam3SinePositionEmbedding(24).encode_boxes(library("torch").tensor(BOXES))
+
+
+def proposals() -> Any:
+    """Deformable DETR's own function, which takes logits."""
+    torch = library("torch")
+    model = SimpleNamespace(config=SimpleNamespace(d_model=48))
+    return transformers("deformable_detr").DeformableDetrModel.get_proposal_pos_embed(model, torch.tensor(LOGITS))
+
+
 def rows(channels_first: Any) -> Any:
     """(batch, channel, height, width) as (batch, position, channel), which is what an encoder reads."""
     return channels_first.flatten(2).permute(0, 2, 1)
@@ -178,9 +204,22 @@ CASES = {
 }
 
 
+MODULES = {
+    "dab_detr_boxes": lambda: boxes("dab_detr"),
+    "conditional_detr_boxes": lambda: boxes("conditional_detr"),
+    "grounding_dino_boxes": lambda: boxes("grounding_dino"),
+    "lw_detr_boxes": lambda: boxes("lw_detr"),
+    "rf_detr_boxes": lambda: boxes("rf_detr"),
+    "sam3_boxes": sam3_boxes,
+    "conditional_detr_points": points,
+    "deformable_detr_proposals": proposals,
+}
+
+
 def build() -> Numbers:
     """Everything the file holds, by name."""
-    return {f"{name}.table": np.asarray(case.make()) for name, case in CASES.items()}
+    makers = {name: case.make for name, case in CASES.items()} | MODULES
+    return {f"{name}.table": np.asarray(make()) for name, make in makers.items()}
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ encoding of its coordinate (`oracle_sinusoidal.encoding`). Nothing here knows th
 from collections.abc import Sequence
 from itertools import product
 
+import mpmath
 from mpmath import mpf
 
-from tests.oracles.exact import Real
+from tests.oracles.exact import PRECISION_BITS, Real, real
 from tests.oracles.oracle_sinusoidal import encoding
 
 Rows = list[list[mpf]]
@@ -98,3 +99,15 @@ def detr_positions(
 def detr(positions: Sequence[tuple[float, float]], dim: int, bases: tuple[Real, Real] = (10000, 10000)) -> Rows:
     """The half of y, then of x, sines and cosines in turn."""
     return [encoding(y, dim // 2, bases[0]) + encoding(x, dim // 2, bases[1]) for y, x in positions]
+
+
+def boxes(coordinates: Sequence[Sequence[float]], dim: int, scale: Real, *, y_first: bool = True) -> Rows:
+    """A block of sines and cosines in turn for each coordinate: y before x, width and height as they are."""
+    rows = []
+    with mpmath.workprec(PRECISION_BITS):
+        for own in coordinates:
+            order = [own[1], own[0], *own[2:]] if y_first else own
+            values = [value for share in order for value in encoding(real(share) * real(scale), dim)]
+            # The sine of half a turn is 0, not what the digits of pi leave.
+            rows.append([value if abs(value) > 1e-90 else mpf(0) for value in values])
+    return rows

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from service.engine.scheme import Usage
 from tests.clients import Client
 from tests.golden.frozen import Numbers
-from tests.golden.make_grids import CASES, MASK
+from tests.golden.make_grids import BOXES, CASES, MASK, SHARES
 from tests.oracles import oracle_grids
 from tests.oracles.answers import asked, posted
 from tests.oracles.exact import rounded_rows, ulps_apart
@@ -154,6 +154,29 @@ def test_a_usage_of_a_feature_map_is_its_librarys(
         check(ours, table, exact_angles=False, farthest=farthest)
         seen = MASK.reshape(3, -1)
         assert np.abs(ours[seen].astype(np.float64) - table[seen]).max() <= 3 * ULP * 6.3 + ULP
+
+
+@proves(
+    "encodings/detr-boxes",
+    {
+        "dab-detr": {
+            "dab_detr_boxes": BOXES,
+            "conditional_detr_boxes": BOXES,
+            "grounding_dino_boxes": BOXES,
+            "lw_detr_boxes": BOXES,
+            "rf_detr_boxes": BOXES,
+            "sam3_boxes": BOXES,
+            "conditional_detr_points": BOXES[..., :2],
+        },
+        "deformable-detr": {"deformable_detr_proposals": np.array(SHARES)},
+    },
+)
+def test_a_usage_of_boxes_is_its_librarys(
+    direct: Client, grids: Numbers, usage: Usage, oracle: Mapping[str, NDArray[np.floating]]
+) -> None:
+    for name, positions in oracle.items():
+        ours = posted(direct, "/v1/encodings/detr-boxes", {"positions": positions}, **usage.parameters, dim=24)
+        check(ours["encoding"], grids[f"{name}.table"], exact_angles=False, farthest=6.3)
 
 
 @pytest.mark.parametrize("query", [{}, {"offset": "-0.5"}, {"base": "20,30"}, {"normalize": "none"}], ids=str)

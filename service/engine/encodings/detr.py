@@ -146,7 +146,7 @@ def _sides(params: Detr, inputs: Inputs) -> tuple[int, ...]:
 def _tensors(params: Detr, inputs: Inputs) -> Tensors:
     _pixels(params, inputs)
     sides = _sides(params, inputs)
-    refuse_indivisible(params.dim, 4, "equal")
+    refuse_indivisible(params.dim, 4)
     for base in _bases(params):
         fastest(_table(params, base), params.dim // 2)
     if params.normalize == "none" and params.scale is not None:
