@@ -12,15 +12,17 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE, Exact
+from service.engine.arithmetics import FLOAT32_NOTE, Divided, Exact
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, WAVE_BYTES
 from service.engine.grids import Axis, GridCoordinates, Indices, along, axes_of, per_axis
 from service.engine.positions import Values
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, Integer, Real
+from service.engine.reals import Number
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.scheme import Sequence as Rows
+from service.engine.single import float32_periods
 from service.engine.sinusoids import SinusoidalTable, fastest, frequencies, table_angles
 from service.engine.waves import Waves
 
@@ -33,6 +35,15 @@ GridLayout = Annotated[
     ),
 ]
 CELLS = ("frames", "height", "width")
+# The conventions of libraries that have every number of axes.
+POSITIONAL_ENCODINGS = {
+    "layout": "interleaved",
+    "channel_split": "rounded-up",
+    "grid_axes": "kept",
+    "arithmetic": "float32",
+}
+TENSOR2TENSOR = {"frequency_shift": "1", "channel_split": "rounded-down", "grid_axes": "kept"}
+TWO_PI = 6.283185307179586  # the float64 that Python code has for 2 pi
 COORDINATES_NOTE = (
     "arithmetic=float32-coordinates rounds the coordinates to float32 step by step, as diffusers does; "
     "the rest is exact"
@@ -183,11 +194,24 @@ def plan(params: GridTable, cells: Mapping[str, int], widths: Mapping[str, int])
     return Plan(cells, tuple(blocks))
 
 
-def _table(params: GridTable) -> SinusoidalTable:
-    given: dict[str, Any] = {"base": params.base, "frequency_shift": params.frequency_shift, "odd_width": "refuse"}
-    if params.arithmetic == "float32":
+def power_table(base: float, arithmetic: str, frequency_shift: float = 0.0) -> SinusoidalTable:
+    """Frequencies base^(-k / (pairs - frequency_shift)); in float32 by its power, as all code for grids has it."""
+    given: dict[str, Any] = {"base": base, "frequency_shift": frequency_shift, "odd_width": "refuse"}
+    if arithmetic == "float32":
         given |= {"arithmetic": "float32", "frequency_form": "power"}
     return SinusoidalTable(**given)
+
+
+def detr_writer(base: float, width: int, arithmetic: str, scale: Number = 1) -> Writer:
+    """What writes the channels of one coordinate, `scale` times it, as DETR: in float32 divided by powers, and the
+    scale is the caller's."""
+    if arithmetic == "float32":
+        return Divided(float32_periods(base, width, width // 2))
+    return Exact(Waves(frequencies(power_table(base, arithmetic), width) * scale))
+
+
+def _table(params: GridTable) -> SinusoidalTable:
+    return power_table(params.base, params.arithmetic, params.frequency_shift)
 
 
 def _refuse_far(params: GridTable, block: Block, cells: int) -> None:

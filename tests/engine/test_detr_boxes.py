@@ -11,7 +11,7 @@ from tests.engine.answers import DTYPE_NAMES, Array, assert_rounded_once, only, 
 from tests.oracles.exact import PRECISION_BITS, ulps_apart
 from tests.oracles.oracle_grids import boxes
 
-BOXES_ = "encodings/detr-boxes"
+ADDRESS = "encodings/detr-boxes"
 SHARES: Array = np.concatenate([np.random.default_rng(2).random((5, 4)), [[0, 1, -0.5, 3.25]]])
 
 
@@ -26,27 +26,27 @@ def test_every_value_is_rounded_once(dtype: str, coordinates: int) -> None:
     shares = SHARES[:, :coordinates]
     given = shares.tolist() if coordinates > 1 else [[own, own] for own in shares[:, 0].tolist()]
     exact = boxes(given, 6, two_pi())
-    got = only(BOXES_, {"positions": shares}, dim=6, dtype=dtype)
+    got = only(ADDRESS, {"positions": shares}, dim=6, dtype=dtype)
     assert_rounded_once(got, exact if coordinates > 1 else [row[:6] for row in exact], dtype)
     scaled = boxes(given, 6, 0.3, y_first=False)
-    got = only(BOXES_, {"positions": shares}, dim=6, dtype=dtype, scale=0.3, coordinate_order="as-given")
+    got = only(ADDRESS, {"positions": shares}, dim=6, dtype=dtype, scale=0.3, coordinate_order="as-given")
     assert_rounded_once(got, scaled if coordinates > 1 else [row[:6] for row in scaled], dtype)
 
 
 def test_orders_and_shapes() -> None:
-    got = only(BOXES_, {"positions": SHARES}, dim=4)
+    got = only(ADDRESS, {"positions": SHARES}, dim=4)
     assert got.shape == (6, 16)
-    np.testing.assert_array_equal(only(BOXES_, {"positions": SHARES.reshape(2, 3, 4)}, dim=4), got.reshape(2, 3, 16))
-    np.testing.assert_array_equal(only(BOXES_, {"positions": SHARES[3]}, dim=4), got[3])
-    as_given = only(BOXES_, {"positions": SHARES}, dim=4, coordinate_order="as-given")
+    np.testing.assert_array_equal(only(ADDRESS, {"positions": SHARES.reshape(2, 3, 4)}, dim=4), got.reshape(2, 3, 16))
+    np.testing.assert_array_equal(only(ADDRESS, {"positions": SHARES[3]}, dim=4), got[3])
+    as_given = only(ADDRESS, {"positions": SHARES}, dim=4, coordinate_order="as-given")
     np.testing.assert_array_equal(got, as_given[:, [*range(4, 8), *range(4), *range(8, 16)]])
-    halves = only(BOXES_, {"positions": SHARES}, dim=4, layout="cos-sin")
+    halves = only(ADDRESS, {"positions": SHARES}, dim=4, layout="cos-sin")
     np.testing.assert_array_equal(halves[:, :4], got[:, [1, 3, 0, 2]])
 
 
 @pytest.mark.parametrize(("dim", "base", "scale"), [(128, 10000, None), (68, 20, 1.5)])
 def test_float32_takes_the_steps_of_model_code(dim: int, base: float, scale: float | None) -> None:
-    got = only(BOXES_, {"positions": SHARES}, dim=dim, base=base, scale=scale, arithmetic="float32")
+    got = only(ADDRESS, {"positions": SHARES}, dim=dim, base=base, scale=scale, arithmetic="float32")
     powers = np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim)
     periods = np.power(base, powers.astype(np.float64)).astype(np.float32)
     scaled = SHARES.astype(np.float32)[:, [1, 0, 2, 3], None] * np.float32(scale or 6.283185307179586)
@@ -71,7 +71,7 @@ def test_float32_takes_the_steps_of_model_code(dim: int, base: float, scale: flo
     ids=str,
 )
 def test_refusals_name_what_is_wrong(positions: Array, parameters: dict[str, Any], named: str, code: str) -> None:
-    fault = refused(BOXES_, {"positions": positions}, **{"dim": 8, **parameters})
+    fault = refused(ADDRESS, {"positions": positions}, **{"dim": 8, **parameters})
     assert (fault.parameter, fault.code) == (named, code)
 
 

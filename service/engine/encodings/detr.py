@@ -8,11 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE, Divided, Exact
+from service.engine.arithmetics import FLOAT32_NOTE
 from service.engine.attending import MOST_KEYS, Booleans, truths
 from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES
-from service.engine.grid_sinusoids import Columns, GridLayout, Writer, arranged, refuse_indivisible, write_axis
+from service.engine.grid_sinusoids import (
+    TWO_PI,
+    Columns,
+    GridLayout,
+    Writer,
+    arranged,
+    detr_writer,
+    power_table,
+    refuse_indivisible,
+    write_axis,
+)
 from service.engine.grids import Along, along, per_axis
 from service.engine.pairs import Floats
 from service.engine.quantities import BasePerAxis, Dim, DType, Grid2D, Real
@@ -31,11 +41,8 @@ from service.engine.scheme import (
     Usage,
     unused,
 )
-from service.engine.single import float32_periods
-from service.engine.sinusoids import SinusoidalTable, fastest, frequencies
-from service.engine.waves import Waves
+from service.engine.sinusoids import fastest
 
-TWO_PI = 6.283185307179586  # the float64 that Python code has for 2 pi
 MASK = Input(
     "mask",
     "Which pixels are of the image and which are padding, 0 and 1: (height, width), or (batch, height, width).",
@@ -148,7 +155,7 @@ def _tensors(params: Detr, inputs: Inputs) -> Tensors:
     sides = _sides(params, inputs)
     refuse_indivisible(params.dim, 4)
     for base in _bases(params):
-        fastest(_table(params, base), params.dim // 2)
+        fastest(power_table(base, params.arithmetic), params.dim // 2)
     if params.normalize == "none" and params.scale is not None:
         raise Refusal("scale", "conflict", "scale is part of normalising: leave it out, or give normalize=last")
     axes: tuple[str, ...] = ("height", "width")
@@ -164,22 +171,11 @@ def _bases(params: Detr) -> tuple[float, ...]:
     return per_axis(params.base, 2, "base")
 
 
-def _table(params: Detr, base: float) -> SinusoidalTable:
-    form = {"arithmetic": "float32", "frequency_form": "power"} if params.arithmetic == "float32" else {}
-    return SinusoidalTable.model_validate({"base": base, **form})
-
-
 def _prepare(params: Detr, inputs: Inputs) -> State:
     pixels = _pixels(params, inputs)
     counts = None if pixels is None else (_counted(pixels, 1), _counted(pixels, 2))
-    height, width = (_writer(params, base) for base in _bases(params))
+    height, width = (detr_writer(base, params.dim // 2, params.arithmetic) for base in _bases(params))
     return State((height, width), counts)
-
-
-def _writer(params: Detr, base: float) -> Writer:
-    if params.arithmetic == "float32":
-        return Divided(float32_periods(base, params.dim // 2, params.dim // 4))
-    return Exact(Waves(frequencies(_table(params, base), params.dim // 2)))
 
 
 def _counted(pixels: Booleans, axis: int) -> Counts:

@@ -5,21 +5,26 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE, Divided, Exact
+from service.engine.arithmetics import FLOAT32_NOTE
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, WAVE_BYTES
-from service.engine.grid_sinusoids import GridLayout, Writer, arranged, refuse_indivisible
+from service.engine.grid_sinusoids import (
+    TWO_PI,
+    GridLayout,
+    Writer,
+    arranged,
+    detr_writer,
+    power_table,
+    refuse_indivisible,
+)
 from service.engine.positions import Where, as_positions
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, DType, Integer, Real
 from service.engine.reals import angle_factor
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage
-from service.engine.single import float32_periods
-from service.engine.sinusoids import SinusoidalTable, fastest, frequencies
-from service.engine.waves import Waves
+from service.engine.sinusoids import fastest
 
 MOST_COORDINATES = 256
-TWO_PI = 6.283185307179586
 POINTS = Input(
     "positions", "Points (…, 2) as x and y, or boxes (…, 4) as x, y, width and height; other counts of coordinates too."
 )
@@ -62,7 +67,7 @@ def _points(inputs: Inputs) -> Array:
 def _tensors(params: DetrBoxes, inputs: Inputs) -> Tensors:
     refuse_indivisible(params.dim, 2)
     points, scale = _points(inputs), params.scale or TWO_PI
-    if fastest(_table(params), params.dim) * scale > 2.0**FASTEST_BITS:
+    if fastest(power_table(params.base, params.arithmetic), params.dim) * scale > 2.0**FASTEST_BITS:
         detail = f"scale is {params.scale or '2 pi'}, which with this base makes frequencies beyond 2^63"
         raise Refusal("scale", "out_of_range", detail)
     if params.arithmetic == "float32" and float(np.abs(points).max()) * scale > LARGEST_EXACT_INTEGER:
@@ -73,16 +78,9 @@ def _tensors(params: DetrBoxes, inputs: Inputs) -> Tensors:
     return {"encoding": Tensor((*axes, "channel"), (*places.shape, points.shape[-1] * params.dim), params.dtype)}
 
 
-def _table(params: DetrBoxes) -> SinusoidalTable:
-    form = {"arithmetic": "float32", "frequency_form": "power"} if params.arithmetic == "float32" else {}
-    return SinusoidalTable.model_validate({"base": params.base, **form})
-
-
 def _prepare(params: DetrBoxes, _inputs: Inputs) -> Writer:
-    if params.arithmetic == "float32":
-        return Divided(float32_periods(params.base, params.dim, params.dim // 2))
     scale = angle_factor("two-pi") if params.scale is None else params.scale
-    return Exact(Waves(frequencies(_table(params), params.dim) * scale))
+    return detr_writer(params.base, params.dim, params.arithmetic, scale)
 
 
 def _rows(params: DetrBoxes, inputs: Inputs, state: Writer, _tensor: str, start: int, stop: int) -> Array:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.grid_sinusoids import GridTable, grid_scheme, share
+from service.engine.grid_sinusoids import POSITIONAL_ENCODINGS, TENSOR2TENSOR, GridTable, grid_scheme, share
 from service.engine.grids import per_axis
 from service.engine.quantities import Grid2D
 from service.engine.scheme import Example, Usage
@@ -130,20 +130,7 @@ SCHEME = grid_scheme(
             },
             preset="timm-reversed",
         ),
-        Usage(
-            "positional-encodings PositionalEncoding2D",
-            {
-                "layout": "interleaved",
-                "channel_split": "rounded-up",
-                "grid_axes": "kept",
-                "arithmetic": "float32",
-            },
-            preset="positional-encodings",
-        ),
-        Usage(
-            "tensor2tensor add_timing_signal_nd",
-            {"frequency_shift": "1", "channel_split": "rounded-down", "grid_axes": "kept"},
-            preset="tensor2tensor",
-        ),
+        Usage("positional-encodings PositionalEncoding2D", POSITIONAL_ENCODINGS, preset="positional-encodings"),
+        Usage("tensor2tensor add_timing_signal_nd", TENSOR2TENSOR, preset="tensor2tensor"),
     ),
 )

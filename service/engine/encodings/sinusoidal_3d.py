@@ -5,7 +5,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.grid_sinusoids import CELLS, GridTable, grid_scheme, refuse_indivisible, share
+from service.engine.grid_sinusoids import (
+    CELLS,
+    POSITIONAL_ENCODINGS,
+    TENSOR2TENSOR,
+    GridTable,
+    grid_scheme,
+    refuse_indivisible,
+    share,
+)
 from service.engine.grids import per_axis
 from service.engine.quantities import Grid3D
 from service.engine.scheme import Example, Usage
@@ -105,20 +113,7 @@ SCHEME = grid_scheme(
         ),
         Usage("V-JEPA", {"channel_split": "time-half"}, preset="v-jepa"),
         Usage("V-JEPA, uniform_power=True", {"channel_split": "rounded-up"}, preset="v-jepa-uniform-power"),
-        Usage(
-            "positional-encodings PositionalEncoding3D",
-            {
-                "layout": "interleaved",
-                "channel_split": "rounded-up",
-                "grid_axes": "kept",
-                "arithmetic": "float32",
-            },
-            preset="positional-encodings",
-        ),
-        Usage(
-            "tensor2tensor add_timing_signal_nd",
-            {"frequency_shift": "1", "channel_split": "rounded-down", "grid_axes": "kept"},
-            preset="tensor2tensor",
-        ),
+        Usage("positional-encodings PositionalEncoding3D", POSITIONAL_ENCODINGS, preset="positional-encodings"),
+        Usage("tensor2tensor add_timing_signal_nd", TENSOR2TENSOR, preset="tensor2tensor"),
     ),
 )
