@@ -19,11 +19,15 @@ from service.engine.biases import (
 from service.engine.encodings import (
     calendar,
     cyclic,
+    detr,
+    detr_boxes,
     fourier,
     gaussian_fourier,
     mtan,
     rope,
     sinusoidal,
+    sinusoidal_2d,
+    sinusoidal_3d,
     temperature,
     time2vec,
     timestep,
@@ -38,6 +42,10 @@ from service.engine.scheme import Scheme
 
 SCHEMES: tuple[Scheme[Any, Any], ...] = (
     sinusoidal.SCHEME,
+    sinusoidal_2d.SCHEME,
+    sinusoidal_3d.SCHEME,
+    detr.SCHEME,
+    detr_boxes.SCHEME,
     rope.SCHEME,
     timestep.SCHEME,
     fourier.SCHEME,

@@ -75,6 +75,16 @@ class Float32:
 
 
 @dataclass(frozen=True, slots=True)
+class Divided:
+    """Float32 as DETR code has it: the position divided by a power of the base, not multiplied by its inverse."""
+
+    periods: Singles
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        write_float32(_as_float64(at).astype(np.float32)[:, None] / self.periods, sin, cos)
+
+
+@dataclass(frozen=True, slots=True)
 class Ggml:
     """The running float32 product of llama.cpp."""
 

@@ -29,7 +29,7 @@ def float32_frequencies(base: float, dim: float, count: int, *, form: Literal["p
     """
     doubled = np.arange(0, 2 * count, 2, dtype=np.float32)
     if form == "power":
-        return np.float32(1.0) / _powers(base, doubled / np.float32(dim))
+        return np.float32(1.0) / float32_periods(base, dim, count)
     with localcontext(MANY_DIGITS):
         slope = -float(real(base).ln()) / dim
     return _exponentials(Decimal(1), doubled * np.float32(slope))
@@ -42,6 +42,11 @@ def float32_frequencies_between(low: float, high: float, count: int) -> Singles:
     with localcontext(MANY_DIGITS):
         least, most = float(real(low).ln()), float(real(high).ln())
     return _exponentials(Decimal(1), shares * np.float32(most - least) + np.float32(least))
+
+
+def float32_periods(base: float, dim: float, count: int) -> Singles:
+    """base ** (f32(2k) / f32(dim)), k = 0 .. count - 1, each power rounded once to float32."""
+    return _powers(base, np.arange(0, 2 * count, 2, dtype=np.float32) / np.float32(dim))
 
 
 def divided_float32_frequencies(base: float, divisor: float, count: int) -> Singles:

@@ -38,7 +38,8 @@ class Named:
         if not self.scheme.needs_body:
             return client.request(method, target, params=query)
         tensors = {name: array.tolist() for name, array in arrays(self.scheme, self.usage).items()}
-        return client.post(target, params=query, json={"tensors": tensors})
+        body = tensors if "positions" in tensors else {"tensors": tensors}
+        return client.post(target, params=query, json=body)
 
     def __str__(self) -> str:
         return f"{'-'.join(self.scheme.key)}-{self.usage.preset}"

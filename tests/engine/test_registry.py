@@ -27,10 +27,13 @@ ROUNDING = {
 # Schemes that promise less than their family.
 FAITHFUL = {("encodings", "temperature")}
 # Schemes outside apply that are about the caller's own arrays.
-BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined")}
+BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined"), ("encodings", "detr-boxes")}
 # What a usage needs beside its own parameters, by scheme.
 NEEDED = {
     ("masks", "packed"): {"segment_lengths": "3,2"},
+    ("encodings", "sinusoidal-2d"): {"grid": "2,3"},
+    ("encodings", "sinusoidal-3d"): {"grid": "2,3,4"},
+    ("encodings", "detr"): {"grid": "2,3"},
     ("encodings", "temperature"): {"length": "3", "offset": "139262"},
 }
 

@@ -5,6 +5,7 @@ import pytest
 from tests.golden import (
     make_alibi,
     make_fourier,
+    make_grids,
     make_masks,
     make_relative,
     make_rope,
@@ -70,3 +71,9 @@ def usages(request: pytest.FixtureRequest) -> Numbers:
 def masks(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_masks.py` describes."""
     return load("masks") if request.param == "frozen" else make_masks.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def grids(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_grids.py` describes."""
+    return load("grids") if request.param == "frozen" else make_grids.build()

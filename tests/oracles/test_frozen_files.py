@@ -11,6 +11,8 @@ RELEASES = {
     "transformers": "5.24.0",
     "diffusers": "0.42.1",
     "x-transformers": "2.31.10",
+    "timm": "1.0.31",
+    "positional-encodings": "6.0.3",
     "gluonts": "0.17.0",
     "keras-hub": "0.32.0",
     "mlx": "0.32.4",
@@ -31,6 +33,7 @@ FILES = {
     "alibi": ("torch", "transformers", "x-transformers"),
     "relative": ("torch", "transformers"),
     "masks": ("torch", "transformers"),
+    "grids": ("torch", "transformers", "diffusers", "timm", "positional-encodings"),
 }
 
 

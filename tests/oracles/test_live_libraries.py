@@ -13,6 +13,7 @@ from tests.clients import Client
 from tests.golden import (
     make_alibi,
     make_fourier,
+    make_grids,
     make_masks,
     make_relative,
     make_rope,
@@ -45,6 +46,7 @@ BASES = (100.0, 1e3, 1e4, 1.5e5, 5e5, 1e6, 1.2e7)
         ("fourier", make_fourier.build),
         ("masks", make_masks.build),
         ("usages", make_usages.build),
+        ("grids", make_grids.build),
     ],
 )
 def test_the_frozen_numbers_are_the_librarys(name: str, live: Callable[[], Numbers]) -> None:
