@@ -21,6 +21,7 @@ from service.engine.encodings import (
     cyclic,
     fourier,
     gaussian_fourier,
+    learned,
     mtan,
     rope,
     sinusoidal,
@@ -28,6 +29,7 @@ from service.engine.encodings import (
     time2vec,
     timestep,
 )
+from service.engine.learned import factorised, lookup, resample
 from service.engine.masks import block, causal, chunked, combined, packed, padding, prefix, segments, sliding
 from service.engine.operations import alibi as apply_alibi
 from service.engine.operations import mask as apply_mask
@@ -47,6 +49,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     time2vec.SCHEME,
     mtan.SCHEME,
     temperature.SCHEME,
+    learned.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
     t5_buckets.SCHEME,
@@ -69,6 +72,9 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     combined.SCHEME,
     precision.SCHEME,
     permutation_rope.SCHEME,
+    lookup.SCHEME,
+    resample.SCHEME,
+    factorised.SCHEME,
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_alibi.SCHEME,

@@ -148,6 +148,14 @@ Window = Annotated[
         description="Patches of an attention window: height,width, or frames,height,width for video.",
     ),
 ]
+MOST_CELLS_ALONG = 2**40  # so that the centre of a cell, i + 1/2, is a float64
+_side = BeforeValidator(_listed(_integer, "sizes", "4,6"))
+GridSide = Annotated[int, Field(ge=1, le=MOST_CELLS_ALONG)]
+Grid2D = Annotated[
+    tuple[GridSide, ...],
+    _side,
+    Field(min_length=1, max_length=2, description="Cells of the grid: height,width; one number means a square."),
+]
 Origin = Annotated[
     float,
     BeforeValidator(_position),
