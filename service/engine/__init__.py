@@ -21,7 +21,6 @@ from service.engine.encodings import (
     cyclic,
     fourier,
     gaussian_fourier,
-    learned,
     mtan,
     rope,
     sinusoidal,
@@ -29,6 +28,7 @@ from service.engine.encodings import (
     time2vec,
     timestep,
 )
+from service.engine.encodings import learned as initial_table
 from service.engine.learned import factorised, lookup, resample
 from service.engine.masks import block, causal, chunked, combined, packed, padding, prefix, segments, sliding
 from service.engine.operations import alibi as apply_alibi
@@ -49,7 +49,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     time2vec.SCHEME,
     mtan.SCHEME,
     temperature.SCHEME,
-    learned.SCHEME,
+    initial_table.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
     t5_buckets.SCHEME,

@@ -103,7 +103,7 @@ def chance_below(bound: float) -> float:
     1/2 - phi(x) (x + x^3/3 + x^5/(3 5) + ...) for x = -bound: no chance that `uniform` can draw lies below that of -9.
 
     >>> chance_below(-2.0)
-    0.022750131948179208
+    0.02275013194817921
     """
     if bound <= -9.0:
         return 0.0

@@ -152,18 +152,22 @@ SCHEME: Scheme[Factorised, Factors] = Scheme(
         Input("columns", "A table of the grid's columns: (width or more, channels)."),
     ),
     examples=(
-        Example("Two rows, three columns", {}, {"tensors": {"rows": [[10], [20]], "columns": [[1.5], [2], [3]]}}),
+        Example("Two rows, three columns", {}, {"tensors": {"rows": [[10.5], [20]], "columns": [[1.5], [2], [3]]}}),
         Example(
             "Axial positions of a sequence",
             {"joining": "rows-columns", "axes": "sequence", "grid": "2,2"},
-            {"tensors": {"rows": [[10], [20]], "columns": [[1, 1.5], [2, 2.5], [3, 3.5]]}},
+            {"tensors": {"rows": [[10.5], [20]], "columns": [[1, 1.5], [2, 2.5], [3, 3.5]]}},
         ),
-        Example("The sum", {"joining": "sum"}, {"tensors": {"rows": [[10], [20]], "columns": [[1.5], [2], [3]]}}),
+        Example("The sum", {"joining": "sum"}, {"tensors": {"rows": [[10.5], [20]], "columns": [[1.5], [2], [3]]}}),
     ),
     used_by=(
-        Usage("DETR with position_embedding_type=learned", {"joining": "columns-rows", "axes": "channels-first"}),
-        Usage("Reformer", {"joining": "rows-columns", "axes": "sequence"}),
-        Usage("Pix2Struct", {"joining": "sum"}),
+        Usage(
+            "DETR with position_embedding_type=learned",
+            {"joining": "columns-rows", "axes": "channels-first"},
+            preset="detr",
+        ),
+        Usage("Reformer", {"joining": "rows-columns", "axes": "sequence"}, preset="reformer"),
+        Usage("Pix2Struct", {"joining": "sum"}, preset="pix2struct"),
     ),
     properties={"learned parameters": "the tables that you send", "extrapolates": "no: rows and columns end"},
 )

@@ -109,18 +109,16 @@ SCHEME: Scheme[Lookup, Indices | None] = Scheme(
             {"tensors": {"x": [[0.5, 1], [1.5, 2], [2.5, 3]]}, "positions": [[0, 1, 2], [2, 0, 1]]},
         ),
         Example(
-            "Two positions of OPT", {"offset_rule": "opt", "length": "2"}, {"tensors": {"x": [[0], [1], [2.5], [3]]}}
-        ),
-        Example(
-            "RoBERTa, padded",
-            {"offset_rule": "roberta"},
-            {"tensors": {"x": [[9], [0], [2.5], [3.5]], "attention_mask": [[1, 1], [1, 0]]}},
+            "Two positions of OPT",
+            {"offset_rule": "opt"},
+            {"tensors": {"x": [[0], [1], [2.5], [3]]}, "positions": [0, 1]},
         ),
     ),
     used_by=(
-        Usage("BERT, GPT-2, CLIP, ViT", {"offset_rule": "none"}),
-        Usage("OPT, BART, mBART, BioGPT", {"offset_rule": "opt"}),
-        Usage("MPNet, RoBERTa, XLM-R, CamemBERT, Longformer, ESM", {"offset_rule": "roberta", "padding_idx": "1"}),
+        Usage("BERT, GPT-2, CLIP, ViT", {"offset_rule": "none"}, preset="bert"),
+        Usage("OPT, BART, mBART, BioGPT", {"offset_rule": "opt"}, preset="opt"),
+        Usage("RoBERTa, XLM-R, CamemBERT, Longformer, MPNet, ESM", {"offset_rule": "roberta"}, preset="roberta"),
+        Usage("ProphetNet", {"offset_rule": "roberta", "padding_idx": "0"}, preset="prophetnet"),
     ),
     properties={"learned parameters": "the table that you send", "extrapolates": "no: rows end"},
 )

@@ -383,29 +383,37 @@ SCHEME: Scheme[Resample, State] = Scheme(
     inputs=(Input("x", "The table: (rows, channels) or (height, width, channels), leading axes of length 1 allowed."),),
     examples=(
         Example(
-            "Four rows become eight", {"length": "8", "method": "linear"}, {"tensors": {"x": [[0], [1], [2], [3]]}}
+            "A grid of 2 x 2, row after row",
+            {"grid": "2,3"},
+            {"tensors": {"x": [[0, 1], [1, 2.5], [10, 11], [11, 12]]}},
         ),
         Example(
-            "A class token and a grid of 2 x 2 become 1 + 2 x 3",
-            {"grid": "2,3", "prefix": "1"},
-            {"tensors": {"x": [[9.5, 9], [0, 1], [1, 2.5], [10, 11], [11, 12]]}},
-        ),
-        Example(
-            "A grid of 2 x 2, antialiased",
-            {"grid": "1,4", "antialias": "antialias"},
+            "The same with axes of its own, antialiased",
+            {"grid": "2,3", "antialias": "antialias"},
             {"tensors": {"x": [[[0, 1], [1, 2.5]], [[10, 11], [11, 12]]]}},
+        ),
+        Example(
+            "A class token before a grid of 4 x 2",
+            {"grid": "2,3", "old_grid": "4,2", "prefix": "1"},
+            {"tensors": {"x": [[9.5], [0], [1], [10], [11], [20], [21], [30], [31]]}},
         ),
     ),
     used_by=(
-        Usage("transformers: ViT, CLIP, BLIP, MAE's encoder", {"method": "bicubic", "prefix": "1"}),
-        Usage("transformers: DeiT", {"method": "bicubic", "prefix": "2"}),
-        Usage("transformers: SigLIP, Swin, I-JEPA", {"method": "bicubic"}),
-        Usage("timm; DINOv2 with registers", {"method": "bicubic", "prefix": "1", "antialias": "antialias"}),
-        Usage("DINO's and DINOv2's own repositories", {"method": "bicubic", "prefix": "1", "ratio": "plus-tenth"}),
-        Usage("transformers: DPT", {"method": "bilinear", "prefix": "1"}),
-        Usage("Qwen3-VL", {"method": "bilinear", "sampling": "align-corners"}),
-        Usage("SigLIP 2 NaFlex", {"method": "bilinear", "antialias": "antialias"}),
-        Usage("Longformer made of RoBERTa", {"method": "repeat", "prefix": "2"}),
+        Usage("transformers: ViT, CLIP, BLIP, MAE's encoder", {"method": "bicubic", "prefix": "1"}, preset="vit"),
+        Usage("transformers: DeiT", {"method": "bicubic", "prefix": "2"}, preset="deit"),
+        Usage("transformers: SigLIP, Swin, I-JEPA", {"method": "bicubic"}, preset="siglip"),
+        Usage(
+            "timm; DINOv2 with registers", {"method": "bicubic", "prefix": "1", "antialias": "antialias"}, preset="timm"
+        ),
+        Usage(
+            "DINO's and DINOv2's own repositories",
+            {"method": "bicubic", "prefix": "1", "ratio": "plus-tenth"},
+            preset="dino",
+        ),
+        Usage("transformers: DPT", {"method": "bilinear", "prefix": "1"}, preset="dpt"),
+        Usage("Qwen3-VL", {"method": "bilinear", "sampling": "align-corners"}, preset="qwen3-vl"),
+        Usage("SigLIP 2 NaFlex", {"method": "bilinear", "antialias": "antialias"}, preset="siglip2"),
+        Usage("Longformer made of RoBERTa", {"method": "repeat", "prefix": "2"}, preset="longformer"),
     ),
     properties={"learned parameters": "the table that you send", "extrapolates": "resized tables want fine-tuning"},
 )
