@@ -50,6 +50,8 @@ def weights(
     """The weight of every old row."""
     a = a if a is not None else Fraction(-1, 2) if antialias else Fraction(-3, 4)
     kernel = keys(a) if cubic else triangle
+    # Found in PyTorch: an axis whose size stays is copied, but by plain bicubic.
+    tenth = tenth and (old != new or (cubic and not antialias))
     u, step = source(new_row, old, new, sampling, tenth)
     stretch = max(step, Fraction(1)) if antialias else Fraction(1)
     reach = 3 * stretch  # beyond every kernel

@@ -13,6 +13,7 @@ RELEASES = {
     "x-transformers": "2.31.10",
     "gluonts": "0.17.0",
     "pandas": "2.3.3",
+    "timm": "1.0.31",
 }
 FILES = {
     "rope": ("torch", "transformers"),
@@ -23,6 +24,7 @@ FILES = {
     "alibi": ("torch", "transformers", "x-transformers"),
     "relative": ("torch", "transformers"),
     "masks": ("torch", "transformers"),
+    "learned": ("torch", "transformers", "timm"),
 }
 
 

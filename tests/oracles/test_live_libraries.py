@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from tests.clients import Client
-from tests.golden import make_alibi, make_fourier, make_masks, make_relative, make_rope, make_sinusoidal, make_timestep
+from tests.golden import (
+    make_alibi,
+    make_fourier,
+    make_learned,
+    make_masks,
+    make_relative,
+    make_rope,
+    make_sinusoidal,
+    make_timestep,
+)
 from tests.golden.frozen import Numbers, library, load
 from tests.golden.make_rope import POSITIONS, Table
 from tests.oracles.answers import Query, asked, posted
@@ -33,6 +42,7 @@ BASES = (100.0, 1e3, 1e4, 1.5e5, 5e5, 1e6, 1.2e7)
         ("timestep", make_timestep.build),
         ("fourier", make_fourier.build),
         ("masks", make_masks.build),
+        ("learned", make_learned.build),
     ],
 )
 def test_the_frozen_numbers_are_the_librarys(name: str, live: Callable[[], Numbers]) -> None:

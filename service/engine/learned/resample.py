@@ -13,7 +13,7 @@ from pydantic import Field
 from service.engine.errors import Refusal
 from service.engine.pairs import Floats
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Grid2D, Integer, Length
-from service.engine.resampling import Resizing, Taps, align_corners, crossed, half_pixel, plus_tenth
+from service.engine.resampling import Resizing, Step, Taps, align_corners, crossed, half_pixel, plus_tenth
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage, unused
 from service.engine.table_rows import as_table
@@ -84,7 +84,8 @@ class Resample(Params):
         Literal["size", "plus-tenth"],
         Field(
             description="Old over new size as it is; or `plus-tenth` old / (new + 0.1), as where a scale_factor is "
-            "given instead of a size (DINO, DINOv2's own repository)."
+            "given instead of a size (DINO, DINOv2's own repository); an axis whose size stays is then copied, unless it "
+            "is bicubic without antialiasing (PyTorch)."
         ),
     ] = "size"
     fill: Annotated[
@@ -168,20 +169,25 @@ def _old_grid(params: Resample, rows: int) -> tuple[int, int]:
 
 def _resizings(params: Resample, shape: Shape) -> tuple[Resizing, ...]:
     """How each axis is resized, for a method that interpolates."""
-    step = half_pixel if params.sampling == "half-pixel" else align_corners
-    step = plus_tenth if params.ratio == "plus-tenth" else step
-    smooth = params.antialias == "antialias"
     return tuple(
         Resizing(
             old,
-            step(old, new),
+            _step(params, old, new),
             "cubic" if params.method == "bicubic" else "linear",
             3 if params.bicubic_coefficient == "-0.75" else 2,
-            smooth,
+            params.antialias == "antialias",
             params.edges or "replicate",
         )
         for old, new in zip(shape.old, shape.new, strict=True)
     )
+
+
+def _step(params: Resample, old: int, new: int) -> Step:
+    if params.sampling == "align-corners":
+        return align_corners(old, new)
+    # PyTorch copies along an axis whose size stays, whatever the ratio, unless it is bicubic without antialiasing.
+    copied = old == new and (params.method != "bicubic" or params.antialias == "antialias")
+    return plus_tenth(old, new) if params.ratio == "plus-tenth" and not copied else half_pixel(old, new)
 
 
 def _interpolates(params: Resample, shape: Shape) -> bool:
