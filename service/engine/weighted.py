@@ -25,6 +25,8 @@ from service.engine.rounding import nearest, nearest_of_sum
 Array = NDArray[Any]
 
 BLOCK_VALUES = 16384  # float64 of a block stay in a core's second-level cache
+BLOCK_TAPS = 1 << 18
+TAP_BYTES = 128  # an old row and its weight as whole numbers, and as numbers of an array
 LARGEST = 2.0**700  # so that values times whole weights are finite
 U = 2.0**-53
 
@@ -36,6 +38,11 @@ def largest_values(values: Array) -> Floats:
         least: Floats = values.min(axis=0).astype(np.float64)
     largest: Floats = np.maximum(most, -least)
     return largest
+
+
+def working_bytes(rows: int, most: int) -> int:
+    """About how much memory the weights of a block take, of `rows` rows that are computed in all."""
+    return TAP_BYTES * min(rows * most, max(most, BLOCK_TAPS))
 
 
 def write_sums(values: Array, largest: Floats, taps: Iterator[Taps], most: int, out: Array) -> None:
@@ -51,7 +58,7 @@ def write_sums(values: Array, largest: Floats, taps: Iterator[Taps], most: int, 
     """
     channels = values.shape[1]
     width = min(channels, BLOCK_VALUES)
-    step = max(1, BLOCK_VALUES // max(width, most))
+    step = max(1, min(BLOCK_VALUES // width, BLOCK_TAPS // most))
     for start in range(0, len(out), step):
         rows = [next(taps) for _ in range(min(step, len(out) - start))]
         for column in range(0, channels, width):
@@ -107,11 +114,11 @@ def _closely(values: Array, rows: Sequence[Taps], most: int, dtype: np.dtype[Any
             total = total.plus(two_product(old, part[:, None]))
     top, error = two_sum(total.high, total.low)
     numerator = ordered_sum(top, error + total.rest)
-    denominator = Pair(*(part[:, None] for part in _parts([each.denominator for each in rows], 2)))
+    denominator = Pair(*(part[:, None] for part in _parts([each.denominator for each in rows], 2)[:2]))
     quotient = divide(numerator, denominator)
     out = nearest_of_sum(quotient.high + 0.0, quotient.low, dtype)
-    # Each tap has at most three parts.
-    unsure = 12 * most * U * total.lost > 2.0**-60 * np.abs(top)
+    # Each tap has at most six parts: its weight is below 2^300.
+    unsure = 24 * most * U * total.lost > 2.0**-60 * np.abs(top)
     for row, channel in np.argwhere(unsure).tolist():
         out[row, channel] = _exactly(values[:, channel], rows[row], dtype)
     return out

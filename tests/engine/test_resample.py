@@ -153,16 +153,18 @@ def test_cancelling_to_nothing_is_zero() -> None:
     assert not np.signbit(got[2, 0])
 
 
-def test_weights_of_any_size_are_whole_numbers() -> None:
-    """Numerators beyond 2^53 are split, and lose nothing: 104729 cells become 104743."""
-    axis = Resizing(104729, plus_tenth(104729, 104743), "cubic", 3)
-    taps = axis.taps(54321)
-    assert max(taps.numerators) > 2**53
-    values = RANDOM.standard_normal((104729, 1))
-    out = np.empty((1, 1))
-    write_sums(values, largest_values(values), iter([taps]), axis.most, out)
-    terms = [Fraction(values[row, 0]) * n for row, n in zip(taps.rows, taps.numerators, strict=True)]
-    assert_within_an_ulp(out, [[sum(terms, Fraction(0)) / taps.denominator]], "float64")
+@pytest.mark.parametrize(("old", "new", "row", "bits"), [(104729, 104743, 54321, 53), (5, 2**53, 2**52 + 7, 159)])
+def test_weights_of_any_size_are_whole_numbers(old: int, new: int, row: int, bits: int) -> None:
+    """Numerators beyond 2^53 are split, and lose nothing."""
+    axis = Resizing(old, plus_tenth(old, new), "cubic", 3)
+    taps = axis.taps(row)
+    assert max(taps.numerators) > 2**bits
+    values = RANDOM.standard_normal((old, 1))
+    for dtype in ("float32", "float64"):
+        out = np.empty((1, 1), dtype)
+        write_sums(values, largest_values(values), iter([taps]), axis.most, out)
+        terms = [Fraction(values[old_row, 0]) * n for old_row, n in zip(taps.rows, taps.numerators, strict=True)]
+        assert_within_an_ulp(out, [[sum(terms, Fraction(0)) / taps.denominator]], dtype)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "cubic"])
@@ -177,6 +179,18 @@ def test_no_row_has_more_taps_than_said(kernel: Any, stretch: bool, edges: Any) 
             assert sum(taps.numerators) == taps.denominator > 0
             assert list(taps.rows) == sorted(taps.rows)
             assert sum(map(abs, taps.numerators)) < 2 * taps.denominator
+
+
+def test_the_weights_of_a_block_are_counted() -> None:
+    scheme = by_key("learned", "resample")
+
+    def counted(**asked: Any) -> int:
+        return scheme.state_bytes(scheme.params(**asked), {"x": np.ones((16, 5))})
+
+    assert counted(length=16) == counted(length=20, method="pad") == 0
+    assert counted(length=20) == 8 * 5 + 128 * 20 * 4
+    assert counted(grid=(5, 6), method="bilinear") == 8 * 5 + 128 * 30 * 4
+    assert counted(length=10**9) == 8 * 5 + 128 * 2**18
 
 
 def test_crossed_taps_are_those_of_the_cell() -> None:
@@ -392,7 +406,7 @@ def test_what_was_chosen_is_told() -> None:
         (np.array([[1.0], [4e4]]), {"length": 3, "dtype": "float16"}, "/tensors/x", "out_of_range", "float16"),
         (np.array([[1.0], [1e5]]), {"length": 3, "dtype": "float16"}, "/tensors/x/1/0", "out_of_range", "float16"),
         (np.ones((2**20 + 1, 1)), {"length": 3}, "/tensors/x", "too_large", "1048576"),
-        (np.ones((4100, 1)), {"length": 2, "antialias": "antialias"}, "antialias", "too_large", "in two steps"),
+        (np.ones((1100, 1)), {"length": 2, "antialias": "antialias"}, "antialias", "too_large", "in two steps"),
     ],
 )
 def test_refusals_say_what_would_do(x: Array, asked: dict[str, Any], named: str, code: str, said: str) -> None:

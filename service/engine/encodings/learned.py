@@ -140,8 +140,8 @@ def _write(params: Learned, rows: RowNumbers, out: Array) -> None:
         drawn = np.empty(out.size, out.dtype)
         write_line(uniform(params.seed, rows, params.dim).reshape(-1), params.high - params.low, params.low, drawn)
         out[...] = drawn.reshape(out.shape)
-    elif params.std is not None:
-        product = two_product(_numbers(params, rows), np.full((1, 1), params.std))
+    else:
+        product = two_product(_numbers(params, rows), np.full((1, 1), _spread(params)["std"]))
         out[...] = nearest_of_sum(*product, out.dtype)
     out[np.asarray(rows) == padding_row(params)] = 0
 
@@ -150,8 +150,7 @@ def _numbers(params: Learned, rows: RowNumbers) -> Floats:
     """Normal numbers of standard deviation 1."""
     if params.distribution == "normal":
         return normal(params.seed, rows, params.dim)
-    assert params.std is not None
-    bound = 2.0 if params.truncation == "sigmas" else _largest_bound(params.std)
+    bound = 2.0 if params.truncation == "sigmas" else _largest_bound(_spread(params)["std"])
     return truncated_normal(params.seed, rows, params.dim, bound)
 
 

@@ -18,11 +18,10 @@ from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage, unused
 from service.engine.table_rows import as_table
 from service.engine.vectors import SameDType, answer_dtype, block, refuse_overflow, vector_axes
-from service.engine.weighted import LARGEST, largest_values, write_sums
+from service.engine.weighted import LARGEST, largest_values, working_bytes, write_sums
 
 MOST_OLD = 2**20  # rows, or cells along an axis, between which is interpolated
-MOST_TAPS = 4096
-STATE_BYTES = 1 << 22  # the weights of a block of rows while it is computed
+MOST_TAPS = 1024
 
 
 class Resample(Params):
@@ -84,8 +83,8 @@ class Resample(Params):
         Literal["size", "plus-tenth"],
         Field(
             description="Old over new size as it is; or `plus-tenth` old / (new + 0.1), as where a scale_factor is "
-            "given instead of a size (DINO, DINOv2's own repository); an axis whose size stays is then copied, unless it "
-            "is bicubic without antialiasing (PyTorch)."
+            "given instead of a size (DINO, DINOv2's own repository); an axis whose size stays is then copied, unless "
+            "it is bicubic without antialiasing (PyTorch)."
         ),
     ] = "size"
     fill: Annotated[
@@ -145,7 +144,7 @@ def _has_grid(x: Array) -> bool:
 
 def _shaped_grid(params: Resample, x: Array) -> Shape:
     assert params.grid is not None
-    table = as_table("x", x.reshape((*x.shape[:-3], -1, x.shape[-1])))
+    table = as_table("x", x.reshape((*x.shape[:-3], x.shape[-3] * x.shape[-2], x.shape[-1])))
     for name in ("prefix", "old_grid"):
         given = getattr(params, name)
         if given and (name == "prefix" or _sides(given) != x.shape[-3:-1]):
@@ -311,10 +310,10 @@ def _taps(state: State, first: int) -> Iterator[Taps]:
 
 
 def _grid_taps(state: State, first: int) -> Iterator[Taps]:
-    (height, width), (rows, columns) = state.shape.new, state.resizings
+    width, (rows, columns) = state.shape.new[1], state.resizings
     inner = lru_cache(maxsize=1024)(columns.taps)
     row, column = divmod(first, width)
-    for each in range(row, height):
+    for each in count(row):
         outer = rows.taps(each)
         for place in range(column, width):
             yield crossed(outer, inner(place), columns.old)
@@ -354,6 +353,16 @@ def _notes(params: Resample, inputs: Inputs) -> list[str]:
     return same + unused(params, tuple(idle), f"method={params.method}")
 
 
+def _state_bytes(params: Resample, inputs: Inputs) -> int:
+    """The largest values of the columns, and the weights of a block while it is computed."""
+    shape = _shape(params, inputs)
+    if not _interpolates(params, shape):
+        return 0
+    most = prod(axis.most for axis in _resizings(_resolve(params, inputs), shape))
+    channels: int = shape.table.shape[1]
+    return 8 * channels + working_bytes(prod(shape.new), most)
+
+
 DESCRIPTION = """\
 New row i of m takes its numbers from the old rows near u = (i + 1/2) n/m - 1/2 (`half-pixel`) or i (n - 1)/(m - 1)
 (`align-corners`), on a grid along both axes: old row j with the weight k(u - j),
@@ -385,7 +394,7 @@ SCHEME: Scheme[Resample, State] = Scheme(
     resolve=_resolve,
     facts=_facts,
     notes=_notes,
-    state_bytes=lambda _params, inputs: STATE_BYTES + 8 * inputs["x"].shape[-1],
+    state_bytes=_state_bytes,
     inputs=(Input("x", "The table: (rows, channels) or (height, width, channels), leading axes of length 1 allowed."),),
     examples=(
         Example(
