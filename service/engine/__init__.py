@@ -32,6 +32,8 @@ from service.engine.encodings import (
     time2vec,
     timestep,
 )
+from service.engine.encodings import learned as initial_table
+from service.engine.learned import factorised, lookup, resample
 from service.engine.masks import block, causal, chunked, combined, packed, padding, prefix, segments, sliding
 from service.engine.operations import alibi as apply_alibi
 from service.engine.operations import mask as apply_mask
@@ -55,6 +57,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     time2vec.SCHEME,
     mtan.SCHEME,
     temperature.SCHEME,
+    initial_table.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
     t5_buckets.SCHEME,
@@ -77,6 +80,9 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     combined.SCHEME,
     precision.SCHEME,
     permutation_rope.SCHEME,
+    lookup.SCHEME,
+    resample.SCHEME,
+    factorised.SCHEME,
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_alibi.SCHEME,

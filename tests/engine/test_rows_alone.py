@@ -122,6 +122,56 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"empty_rows": "attend-all"},
         {"x": RANDOM.standard_normal((4, 3, 10, 30)), "mask": TOKENS[:, None]},
     ),
+    "learned normal": ("encodings/learned", {"rows": 300, "dim": 34, "seed": 3}, {}),
+    "learned truncated": (
+        "encodings/learned",
+        {"rows": 90, "dim": 6, "distribution": "truncated-normal", "std": 1.5, "length": 80, "offset": 5},
+        {},
+    ),
+    "learned uniform": (
+        "encodings/learned",
+        {"rows": 90, "dim": 6, "distribution": "uniform", "offset_rule": "roberta", "dtype": "float16"},
+        {},
+    ),
+    "learned listed": ("encodings/learned", {"rows": 90, "dim": 6}, {"positions": RANDOM.integers(0, 90, (9, 10))}),
+    "lookup": (
+        "learned/lookup",
+        {"offset_rule": "opt", "dtype": "bfloat16"},
+        {"x": RANDOM.standard_normal((34, 7)), "positions": RANDOM.integers(-2, 32, (9, 10))},
+    ),
+    "lookup counted": ("learned/lookup", {"length": 30, "offset": 3}, {"x": RANDOM.standard_normal((34, 7))}),
+    "lookup masked": (
+        "learned/lookup",
+        {"offset_rule": "roberta"},
+        {"x": RANDOM.standard_normal((34, 7)), "attention_mask": TOKENS},
+    ),
+    "resample": ("learned/resample", {"length": 130, "dtype": "float32"}, {"x": RANDOM.standard_normal((34, 7))}),
+    "resample zeros": ("learned/resample", {"length": 90, "prefix": 3}, {"x": np.eye(34, dtype=np.float32)}),
+    "resample grid": (
+        "learned/resample",
+        {"grid": (9, 11), "old_grid": (3, 10), "prefix": 4, "antialias": "antialias"},
+        {"x": RANDOM.standard_normal((34, 7)).astype(np.float32)},
+    ),
+    "resample shrunk": (
+        "learned/resample",
+        {"grid": (3, 4), "antialias": "antialias", "method": "bilinear"},
+        {"x": RANDOM.standard_normal((1, 20, 30, 7))},
+    ),
+    "resample padded": (
+        "learned/resample",
+        {"grid": (9, 11), "old_grid": (3, 10), "prefix": 4, "method": "pad"},
+        {"x": RANDOM.standard_normal((34, 7))},
+    ),
+    "factorised": (
+        "learned/factorised",
+        {"joining": "sum"},
+        {"rows": RANDOM.standard_normal((9, 7)), "columns": RANDOM.standard_normal((10, 7))},
+    ),
+    "factorised channels": (
+        "learned/factorised",
+        {"axes": "channels-first"},
+        {"rows": RANDOM.standard_normal((9, 7)), "columns": RANDOM.standard_normal((10, 4))},
+    ),
     "apply alibi": ("apply/alibi", {"form": "symmetric"}, {"x": RANDOM.standard_normal((2, 3, 15, 10))}),
 }
 WHOLE: dict[str, dict[str, Array]] = {}

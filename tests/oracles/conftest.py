@@ -6,6 +6,7 @@ from tests.golden import (
     make_alibi,
     make_fourier,
     make_grids,
+    make_learned,
     make_masks,
     make_relative,
     make_rope,
@@ -77,3 +78,9 @@ def masks(request: pytest.FixtureRequest) -> Numbers:
 def grids(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_grids.py` describes."""
     return load("grids") if request.param == "frozen" else make_grids.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def learned(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_learned.py` describes."""
+    return load("learned") if request.param == "frozen" else make_learned.build()

@@ -34,6 +34,7 @@ FILES = {
     "relative": ("torch", "transformers"),
     "masks": ("torch", "transformers"),
     "grids": ("torch", "transformers", "diffusers", "timm", "positional-encodings"),
+    "learned": ("torch", "transformers", "timm"),
 }
 
 

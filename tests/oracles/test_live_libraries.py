@@ -14,6 +14,7 @@ from tests.golden import (
     make_alibi,
     make_fourier,
     make_grids,
+    make_learned,
     make_masks,
     make_relative,
     make_rope,
@@ -47,6 +48,7 @@ BASES = (100.0, 1e3, 1e4, 1.5e5, 5e5, 1e6, 1.2e7)
         ("masks", make_masks.build),
         ("usages", make_usages.build),
         ("grids", make_grids.build),
+        ("learned", make_learned.build),
     ],
 )
 def test_the_frozen_numbers_are_the_librarys(name: str, live: Callable[[], Numbers]) -> None:
