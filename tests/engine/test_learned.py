@@ -157,6 +157,7 @@ def test_a_cut_that_cuts_nothing_is_told() -> None:
     assert notes(distribution="truncated-normal", std=1.0) == []
     assert notes(distribution="truncated-normal", truncation="sigmas") == []
     assert notes() == []
+    assert notes(truncation="sigmas") == ["truncation has no effect with distribution=normal"]
 
 
 @pytest.mark.parametrize(
