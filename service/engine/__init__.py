@@ -18,10 +18,12 @@ from service.engine.biases import (
     transformer_xl,
 )
 from service.engine.encodings import (
+    age,
     calendar,
     cyclic,
     fourier,
     gaussian_fourier,
+    lags,
     mtan,
     rope,
     sinusoidal,
@@ -45,6 +47,8 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     gaussian_fourier.SCHEME,
     cyclic.SCHEME,
     calendar.SCHEME,
+    lags.SCHEME,
+    age.SCHEME,
     time2vec.SCHEME,
     mtan.SCHEME,
     temperature.SCHEME,
