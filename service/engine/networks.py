@@ -19,18 +19,18 @@ from service.engine.weights import seed_of, trained
 MOST_WEIGHTS = 16_384
 
 NETWORK = {
-    "hidden_weights": ("hidden",),
-    "hidden_bias": ("hidden",),
-    "head_weights": ("head", "hidden"),
-    "head_bias": ("head",),
+    "weight_in": ("hidden",),
+    "bias_in": ("hidden",),
+    "weight_out": ("head", "hidden"),
+    "bias_out": ("head",),
 }
 WEIGHTS = (
-    Input("hidden_weights", "Trained weights W of the hidden units: (hidden).", required=False),
-    Input("hidden_bias", "Their biases b: (hidden).", required=False),
+    Input("weight_in", "Trained weights W of the hidden units: (hidden).", required=False),
+    Input("bias_in", "Their biases b: (hidden).", required=False),
     Input(
-        "head_weights", "Trained weights V of the last layer: (heads, hidden), as PyTorch stores them.", required=False
+        "weight_out", "Trained weights V of the last layer: (heads, hidden), as PyTorch stores them.", required=False
     ),
-    Input("head_bias", "Its biases d: (heads).", required=False),
+    Input("bias_out", "Its biases d: (heads).", required=False),
 )
 HIDDEN = """\
 The weights come from the body, or `seed` draws them as PyTorch initialises its linear layers: uniformly within
@@ -42,18 +42,18 @@ as key and the counter (column, row, 0, 0): W is row 0, b row 1, V the rows from
 class Network:
     """Weights and biases of both layers."""
 
-    hidden_weights: Floats
-    hidden_bias: Floats
-    head_weights: Floats
-    head_bias: Floats
+    weight_in: Floats
+    bias_in: Floats
+    weight_out: Floats
+    bias_out: Floats
 
     @property
     def heads(self) -> int:
-        return len(self.head_bias)
+        return len(self.bias_out)
 
     @property
     def hidden(self) -> int:
-        return len(self.hidden_bias)
+        return len(self.bias_in)
 
     @property
     def largest(self) -> float:
@@ -62,8 +62,8 @@ class Network:
 
     def bound(self, most: float) -> float:
         """What no answer for 0 <= x <= most exceeds in size."""
-        reach = np.abs(self.hidden_weights) * most + np.abs(self.hidden_bias)
-        return float((np.abs(self.head_weights) * reach).sum(axis=1).max() + np.abs(self.head_bias).max())
+        reach = np.abs(self.weight_in) * most + np.abs(self.bias_in)
+        return float((np.abs(self.weight_out) * reach).sum(axis=1).max() + np.abs(self.bias_out).max())
 
     def named(self) -> dict[str, Floats]:
         """The arrays by name."""
@@ -87,15 +87,15 @@ def _trained(heads: int | None, inputs: Inputs) -> Network:
     for name in NETWORK:
         if name not in inputs:
             raise Refusal(f"/tensors/{name}", "missing", f"{name} is missing; {', '.join(NETWORK)} come together")
-    shape = inputs["head_weights"].shape
-    last = trained(inputs, "head_weights", NETWORK["head_weights"], (heads, None))
-    _refuse_many(len(last), last.shape[1], "/tensors/head_weights")
+    shape = inputs["weight_out"].shape
+    last = trained(inputs, "weight_out", NETWORK["weight_out"], (heads, None))
+    _refuse_many(len(last), last.shape[1], "/tensors/weight_out")
     units, out = ((shape[1],), (shape[0],))
     return Network(
-        trained(inputs, "hidden_weights", NETWORK["hidden_weights"], units),
-        trained(inputs, "hidden_bias", NETWORK["hidden_bias"], units),
+        trained(inputs, "weight_in", NETWORK["weight_in"], units),
+        trained(inputs, "bias_in", NETWORK["bias_in"], units),
         last,
-        trained(inputs, "head_bias", NETWORK["head_bias"], out),
+        trained(inputs, "bias_out", NETWORK["bias_out"], out),
     )
 
 
@@ -136,10 +136,10 @@ def bent(weights: Network) -> Bent:
     >>> relu.places.tolist(), relu.slopes.high.tolist(), relu.intercepts.high.tolist()
     ([1.0], [[0.0], [1.0]], [[0.5], [-0.5]])
     """
-    units = [(Fraction(w), Fraction(b)) for w, b in zip(weights.hidden_weights, weights.hidden_bias, strict=True)]
-    last = [[Fraction(v) for v in row] for row in weights.head_weights.T]
+    units = [(Fraction(w), Fraction(b)) for w, b in zip(weights.weight_in, weights.bias_in, strict=True)]
+    last = [[Fraction(v) for v in row] for row in weights.weight_out.T]
     slope = [Fraction(0)] * weights.heads
-    intercept = [Fraction(d) for d in weights.head_bias]
+    intercept = [Fraction(d) for d in weights.bias_out]
     turns = []
     for unit, (w, b) in enumerate(units):
         if b > 0 or (b == 0 and w > 0):

@@ -50,6 +50,14 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "time2vec": ("encodings/time2vec", {"length": 90, "offset": -7, "dim": 5, "seed": 3, "origin": 0.5}, {}),
     "mtan": ("encodings/mtan", {"length": 90, "offset": -7, "dim": 6, "origin": 3.0, "dtype": "float16"}, {}),
     "calendar": ("encodings/calendar", {"length": 300, "offset": -150, "unit": "hours", "frequency": "min"}, {}),
+    "calendar cyclic": (
+        "encodings/calendar",
+        {"length": 300, "offset": -150, "unit": "days", "frequency": "W", "values": "cyclic", "dtype": "float16"},
+        {},
+    ),
+    "lags": ("encodings/lags", {"length": 90, "offset": -7, "frequency": "h", "dtype": "int32"}, {}),
+    "age": ("encodings/age", {"length": 300, "scale": "natural", "dtype": "float64"}, {}),
+    "timestep of periods": ("encodings/timestep", {"length": 90, "dim": 9, "min_period": 0.004, "max_period": 4.0}, {}),
     "alibi": ("biases/alibi", {"heads": 6, "queries": 15, "keys": 11}, {}),
     "alibi key-only": ("biases/alibi", {"heads": 90, "length": 11, "form": "key-only", "dtype": "float16"}, {}),
     "slopes": ("biases/alibi-slopes", {"heads": 71}, {}),
@@ -60,6 +68,14 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "deberta": ("biases/deberta-buckets", {"length": 300, "output": "index"}, {}),
     "swin": ("biases/swin-index", {"window": (3, 4, 2)}, {}),
     "beit": ("biases/swin-index", {"window": (5, 4), "class_token": "first", "dtype": "int32"}, {}),
+    "levit": ("biases/swin-index", {"window": (5, 4), "distances": "absolute"}, {}),
+    "vits": ("biases/shaw", {"length": 30, "max_relative_position": 4, "beyond": "zero-row"}, {}),
+    "axis": ("biases/decomposed-index", {"queries": 40, "keys": 30, "arithmetic": "float32"}, {}),
+    "xlnet backward": (
+        "biases/transformer-xl",
+        {"queries": 30, "keys": 50, "dim": 8, "span": "xlnet-bi", "direction": "backward"},
+        {},
+    ),
     "swin v2": ("biases/swin-v2-coordinates", {"window": (6, 9), "dtype": "float64"}, {}),
     "transformer-xl": ("biases/transformer-xl", {"length": 90, "dim": 10}, {}),
     "xlnet": (
@@ -70,6 +86,13 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "kerple": ("biases/kerple", {"r1": (1.0, 0.3), "r2": (0.2, 5.0), "queries": 15, "keys": 40}, {}),
     "sandwich": ("biases/sandwich", {"heads": 3, "dim": 10, "queries": 15, "keys": 40}, {}),
     "fire": ("biases/fire", {"queries": 25, "keys": 40, "threshold": 20, "dtype": "float64"}, {}),
+    "fire bias": (
+        "biases/fire",
+        {"queries": 25, "keys": 40, "threshold": 20, "output": "bias", "heads": 3, "seed": 4},
+        {},
+    ),
+    "fire weights": ("biases/fire", {"output": "weights", "heads": 30, "hidden": 5, "seed": 4}, {}),
+    "beam": ("encodings/temperature", {"length": 300, "offset": 8100, "schedule": "beam"}, {}),
     "temperature": ("encodings/temperature", {"length": 300, "offset": 8100, "dtype": "float64"}, {}),
     "causal": ("masks/causal", {"queries": 90, "keys": 70}, {}),
     # Over the same keys, so from the same table, but from another position on.

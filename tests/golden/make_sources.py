@@ -4,7 +4,7 @@ FOLDER holds the files of SOURCES, as those releases and commits have them. The 
 stand-ins for what they import. The numbers are frozen; the sources are no part of this project.
 
 `nemo.sandwich`, `nemo.kerple`: biases (heads, queries, keys) of six heads; `kerple.log`, `kerple.power` of three;
-`fire.bias` (heads, length, length) of four with `fire.hidden_weights` and so on; `mtan.fixed` and `mtan.learned` (times,
+`fire.bias` (heads, length, length) of four with `fire.weight_in` and so on; `mtan.fixed` and `mtan.learned` (times,
 channels) with `mtan.weights` and `.phases`; `time2vec.sin`, `.cos` likewise; `transformer_xl` (positions, channels);
 `bert` indices (length, length). float32 but for the indices.
 """
@@ -46,7 +46,7 @@ def definitions(path: Path, names: tuple[str, ...], **scope: Any) -> SimpleNames
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names
     ]
-    exec(compile(ast.Module(wanted, []), str(path), "exec"), scope)
+    exec(compile(ast.Module([*wanted], []), str(path), "exec"), scope)
     return SimpleNamespace(**{name: scope[name] for name in names})
 
 
@@ -114,10 +114,10 @@ def fire(folder: Path, torch: Any) -> Numbers:
     made = {"fire.bias": layer(torch.zeros(1, heads, LENGTH, LENGTH)).detach().numpy()[0]}
     hidden, last = layer.mlp[0], layer.mlp[2]
     named = {
-        "hidden_weights": hidden.weight[:, 0],
-        "hidden_bias": hidden.bias,
-        "head_weights": last.weight,
-        "head_bias": last.bias,
+        "weight_in": hidden.weight[:, 0],
+        "bias_in": hidden.bias,
+        "weight_out": last.weight,
+        "bias_out": last.bias,
     }
     return made | {f"fire.{name}": weight.detach().numpy() for name, weight in named.items()}
 

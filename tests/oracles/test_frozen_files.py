@@ -11,6 +11,7 @@ RELEASES = {
     "transformers": "5.24.0",
     "diffusers": "0.42.1",
     "x-transformers": "2.31.10",
+    "timm": "1.0.31",
     "gluonts": "0.17.0",
     "pandas": "2.3.3",
 }
@@ -21,7 +22,8 @@ FILES = {
     "fourier": ("torch", "transformers", "diffusers"),
     "timestep": ("torch", "diffusers"),
     "alibi": ("torch", "transformers", "x-transformers"),
-    "relative": ("torch", "transformers"),
+    "relative": ("torch", "transformers", "timm", "x-transformers"),
+    "sources": ("torch",),
     "masks": ("torch", "transformers"),
 }
 

@@ -104,9 +104,7 @@ SCHEME: Scheme[DecomposedIndex, None] = Scheme(
         Example("The height of SAM's windows", {"length": "14", "dtype": "int32"}),
         Example("As the models' code rounds it", {"queries": "8", "keys": "6", "arithmetic": "float32"}),
     ),
-    used_by=(
-        Usage("SAM, ViTDet, SegGPT, GOT-OCR2 (get_rel_pos), and MViT v2 with pooled keys", {"arithmetic": "float32"}),
-    ),
+    used_by=(Usage("SAM, ViTDet, SegGPT, GOT-OCR2, and MViT v2 with pooled keys", {"arithmetic": "float32"}, "sam"),),
     properties={
         "learned parameters": "2 max(q, k) - 1 vectors an axis, as wide as a head, shared by the heads",
         "memory per head": "the vectors of both axes, shared",

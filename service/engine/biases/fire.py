@@ -171,10 +171,10 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
             {"length": "3", "threshold": "2", "output": "bias"},
             {
                 "tensors": {
-                    "hidden_weights": [1.5, -0.5, 0.25],
-                    "hidden_bias": [0, 0.25, -0.125],
-                    "head_weights": [[-2, 1, 0.5], [-1, 0.5, 1]],
-                    "head_bias": [0.5, -0.25],
+                    "weight_in": [1.5, -0.5, 0.25],
+                    "bias_in": [0, 0.25, -0.125],
+                    "weight_out": [[-2, 1, 0.5], [-1, 0.5, 1]],
+                    "bias_out": [0.5, -0.25],
                 }
             },
         ),

@@ -108,14 +108,19 @@ SCHEME: Scheme[Shaw, None] = Scheme(
         Example("One decoding step, farther back than ahead", {"queries": "1", "keys": "9", "left": "4", "right": "1"}),
     ),
     used_by=(
-        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}),
-        Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}),
-        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}),
-        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}),
-        Usage("DeBERTa v1 (max_relative_positions 512)", {"sign": "query-key", "left": "512", "right": "511"}),
+        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}, "tensor2tensor"),
+        Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}, "vits"),
+        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}, "wav2vec2-bert"),
+        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}, "speecht5"),
+        Usage(
+            "DeBERTa v1 (max_relative_positions 512)",
+            {"sign": "query-key", "left": "512", "right": "511"},
+            "deberta-v1",
+        ),
         Usage(
             "BERT relative_key (512 positions; transformers 4)",
             {"sign": "query-key", "max_relative_position": "511"},
+            "bert-relative-key",
         ),
     ),
     properties={

@@ -139,10 +139,10 @@ SCHEME: Scheme[SwinIndex, Integers] = Scheme(
         Example("Distances without their sign, as LeViT", {"window": "2,3", "distances": "absolute"}),
     ),
     used_by=(
-        Usage("Swin (window 7), Swin v2 (its index into the table of coordinates)", {"window": "7,7"}),
-        Usage("BEiT, Data2VecVision (224 pixels, patches of 16)", {"window": "14,14", "class_token": "first"}),
-        Usage("Video Swin (window 8, 7, 7)", {"window": "8,7,7"}),
-        Usage("LeViT's first stage; TinyViT with its window", {"window": "14,14", "distances": "absolute"}),
+        Usage("Swin (window 7), Swin v2 (its index into the table of coordinates)", {"window": "7,7"}, "swin"),
+        Usage("BEiT, Data2VecVision (224 pixels, patches of 16)", {"window": "14,14", "class_token": "first"}, "beit"),
+        Usage("Video Swin (window 8, 7, 7)", {"window": "8,7,7"}, "video-swin"),
+        Usage("LeViT's first stage; TinyViT with its window", {"window": "14,14", "distances": "absolute"}, "levit"),
     ),
     properties={
         "learned parameters": "one number a head for each row of the table",

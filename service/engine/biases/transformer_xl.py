@@ -131,14 +131,20 @@ SCHEME: Scheme[TransformerXL, Angles] = Scheme(
         Example("Distances clamped at two", {"length": "5", "dim": "6", "clamp_len": "2", "dtype": "float64"}),
     ),
     used_by=(
-        Usage("Conformer, Wav2Vec2-Conformer, FastSpeech2-Conformer, Parakeet", {}),
-        Usage("ESPnet's legacy relative positions", {"span": "legacy"}),
-        Usage("Transformer-XL", {"span": "legacy", "layout": "sin-cos"}),
-        Usage("XLNet (attn_type bi)", {"span": "xlnet-bi", "layout": "sin-cos"}),
-        Usage("XLNet (attn_type uni)", {"span": "xlnet-uni", "layout": "sin-cos"}),
+        Usage("Conformer, Wav2Vec2-Conformer, SeamlessM4T, FastSpeech2-Conformer, Parakeet", {}, "conformer"),
+        Usage("ESPnet's legacy relative positions", {"span": "legacy"}, "espnet-legacy"),
+        Usage("Transformer-XL", {"span": "legacy", "layout": "sin-cos"}, "transformer-xl"),
+        Usage("XLNet (attn_type bi)", {"span": "xlnet-bi", "layout": "sin-cos"}, "xlnet"),
+        Usage("XLNet (attn_type uni)", {"span": "xlnet-uni", "layout": "sin-cos"}, "xlnet-uni"),
         Usage(
             "XLNet (bi_data, second half of the batch)",
             {"span": "xlnet-bi", "layout": "sin-cos", "direction": "backward"},
+            "xlnet-backward",
+        ),
+        Usage(
+            "Gemma 3n audio: queries one more than the keys ahead, keys one more than those behind",
+            {"layout": "sin-cos", "frequency_shift": "1"},
+            "gemma3n-audio",
         ),
     ),
     properties={

@@ -92,8 +92,8 @@ SCHEME: Scheme[Age, Pair] = Scheme(
         Example("Ages of a batch, in the body", {}, {"positions": [[0, 1, 2], [98, 99, 100]]}),
     ),
     used_by=(
-        Usage("GluonTS AddAgeFeature, TimeSeriesTransformer", {}),
-        Usage("GluonTS AddAgeFeature(log_scale=False)", {"scale": "linear"}),
+        Usage("GluonTS AddAgeFeature, TimeSeriesTransformer", {}, "gluonts"),
+        Usage("GluonTS AddAgeFeature(log_scale=False)", {"scale": "linear"}, "gluonts-linear"),
     ),
     properties={"learned parameters": "none", "extrapolates": "yes: the logarithm grows ever more slowly"},
 )

@@ -107,12 +107,12 @@ SCHEME: Scheme[Lags, None] = Scheme(
         Example("At steps of your own", {"frequency": "D", "lag_ub": "30"}, {"positions": [[100, 101], [700, 5]]}),
     ),
     used_by=(
-        Usage("GluonTS, TimeSeriesTransformer: hourly", {"frequency": "h"}),
-        Usage("GluonTS: every 15 minutes", {"frequency": "15min"}),
-        Usage("GluonTS: daily", {"frequency": "D"}),
-        Usage("GluonTS: business days", {"frequency": "B"}),
-        Usage("GluonTS: weekly", {"frequency": "W"}),
-        Usage("GluonTS: monthly", {"frequency": "ME"}),
+        Usage("GluonTS, TimeSeriesTransformer: hourly", {"frequency": "h"}, "gluonts-hourly"),
+        Usage("GluonTS: every 15 minutes", {"frequency": "15min"}, "gluonts-15min"),
+        Usage("GluonTS: daily", {"frequency": "D"}, "gluonts-daily"),
+        Usage("GluonTS: business days", {"frequency": "B"}, "gluonts-business"),
+        Usage("GluonTS: weekly", {"frequency": "W"}, "gluonts-weekly"),
+        Usage("GluonTS: monthly", {"frequency": "ME"}, "gluonts-monthly"),
     ),
     properties={"learned parameters": "none", "extrapolates": "defined at any step"},
 )

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.frequencies import refuse_overflow
-from service.engine.logarithms import exponential, natural
-from service.engine.pairs import Floats, Pair, add, multiply, negative
+from service.engine.logarithms import exponential, logarithm, natural
+from service.engine.pairs import Floats, Pair, add, multiply, negative, two_sum
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Integer, Real
 from service.engine.reals import MANY_DIGITS, Reals, real
@@ -96,22 +96,9 @@ def _tensors(params: Temperature, inputs: Inputs) -> Tensors:
     places = where(params, inputs)
     _refuse_uncounted(params, places.values)
     if params.schedule == "beam":
-        _refuse_far(knobs["floor_scale"], places.farthest)
         most = (1 + (places.farthest + 1) / knobs["floor_scale"]) ** knobs["attn_scale"]
         refuse_overflow(most, params.dtype, "the factor")
     return {"temperature": Tensor((*places.axes, "channel"), (*places.shape, 1), params.dtype)}
-
-
-def _refuse_far(floor_scale: float, farthest: float) -> None:
-    """Refuse sums of a position and the steps of the schedule that float64 does not count."""
-    if floor_scale + farthest + 1 > LARGEST_EXACT_INTEGER:
-        raise Refusal(
-            "floor_scale",
-            "out_of_range",
-            f"floor_scale {floor_scale:.16g} and position {farthest:.16g} together leave what float64 counts, 2^53",
-            limit=LARGEST_EXACT_INTEGER - 1 - farthest,
-            requested=floor_scale,
-        )
 
 
 def _refuse_uncounted(params: Temperature, positions: range | NDArray[np.float64]) -> None:
@@ -143,10 +130,13 @@ def _prepare(params: Temperature, _inputs: Inputs) -> Pair:
 def _rows(params: Temperature, inputs: Inputs, state: Pair, _tensor: str, start: int, stop: int) -> Array:
     positions = np.asarray(part(params, inputs, start, stop), np.int64)
     length = int(_knobs(params).get("floor_scale", 1))
-    logarithm = natural(_arguments(params.schedule, positions, length))
+    if params.schedule == "beam":  # p + 1 + L may be more than float64 counts
+        grown = logarithm(two_sum((positions + 1).astype(np.float64), np.full(positions.shape, float(length))))
+    else:
+        grown = natural(_arguments(params.schedule, positions, length))
     if params.schedule in ("inkling2", "beam"):
-        logarithm = add(logarithm, negative(natural(np.full(positions.shape, float(length)))))
-    growth = multiply(logarithm, state)
+        grown = add(grown, negative(natural(np.full(positions.shape, float(length)))))
+    growth = multiply(grown, state)
     if params.schedule in ONE_AND_MORE:
         growth = add(Pair(np.ones(positions.shape), np.zeros(positions.shape)), growth)
     if params.schedule == "beam":
@@ -160,8 +150,6 @@ def _arguments(schedule: str, positions: NDArray[np.int64], length: int) -> Floa
         counted = 1 + (positions + 1) // length
     elif schedule == "ministral3":
         counted = 1 + positions // length
-    elif schedule == "beam":
-        counted = positions + 1 + length
     elif schedule in ("inkling2", "log-n"):
         counted = np.maximum(positions + 1, length)
     else:
@@ -212,13 +200,13 @@ SCHEME: Scheme[Temperature, Pair] = Scheme(
         Example("SSMax at positions of your own", {"schedule": "ssmax"}, {"positions": [[0, 1, 2], [7, 8, 9]]}),
     ),
     used_by=(
-        Usage("Llama 4 (attn_temperature_tuning)", {"schedule": "llama4"}),
-        Usage("Ministral 3", {"schedule": "ministral3"}),
-        Usage("Mistral 4", {"schedule": "ministral3", "floor_scale": "8192"}),
-        Usage("Inkling 2", {"schedule": "inkling2"}),
-        Usage("Beam", {"schedule": "beam"}),
-        Usage("Qwen (use_logn_attn)", {"schedule": "log-n"}),
-        Usage("Scalable-Softmax, with s as trained", {"schedule": "ssmax"}),
+        Usage("Llama 4 (attn_temperature_tuning)", {"schedule": "llama4"}, "llama4"),
+        Usage("Ministral 3", {"schedule": "ministral3"}, "ministral3"),
+        Usage("Mistral 4", {"schedule": "ministral3", "floor_scale": "8192"}, "mistral4"),
+        Usage("Inkling 2", {"schedule": "inkling2"}, "inkling2"),
+        Usage("Beam", {"schedule": "beam"}, "beam"),
+        Usage("Qwen (use_logn_attn)", {"schedule": "log-n"}, "qwen"),
+        Usage("Scalable-Softmax, with s as trained", {"schedule": "ssmax"}, "ssmax"),
     ),
     properties={"learned parameters": "none", "extrapolates": "yes: it is made for positions beyond training"},
 )
