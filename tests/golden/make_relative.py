@@ -8,12 +8,12 @@ the rows that get_rel_pos gathers (queries, keys), `sinusoids.*` rows of DIM cha
 without the rest of it, which wants torchvision.
 """
 
-import importlib.util
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,21 +170,16 @@ def levit(side: int) -> Any:
 
 
 def timm_rel() -> Any:
-    """timm.layers.pos_embed_rel, with what it imports of its own and nothing else."""
-    name = "timm.layers.pos_embed_rel"
-    if name not in sys.modules:
-        found = importlib.util.find_spec("timm")
-        assert found is not None
-        assert found.origin is not None
-        for package, folder in (
-            ("timm", Path(found.origin).parent),
-            ("timm.layers", Path(found.origin).parent / "layers"),
-        ):
-            if package not in sys.modules:
-                module = ModuleType(package)
-                module.__path__ = [str(folder)]
-                sys.modules[package] = module
-    return library(name)
+    """timm.layers.pos_embed_rel alone: the package itself would import torchvision."""
+    found = find_spec("timm")
+    assert found is not None
+    assert found.submodule_search_locations
+    (root,) = found.submodule_search_locations
+    with patch.dict(sys.modules):
+        for name, folder in (("timm", root), ("timm.layers", f"{root}/layers")):
+            sys.modules[name] = ModuleType(name)
+            sys.modules[name].__path__ = [folder]
+        return library("timm.layers.pos_embed_rel")
 
 
 def axis(model: str, queries: int, keys: int) -> Any:
@@ -238,7 +233,7 @@ def gemma3n(dim: int) -> Any:
 
 def usages() -> Numbers:
     """What the rows of `used_by` are compared with."""
-    torch = library("torch")
+    torch, timm = library("torch"), timm_rel()
     distances = torch.arange(-REACH, REACH + 1)
     whole = {
         **{f"buckets.{name}": of(distances) for name, of in BUCKETS.items()},
@@ -247,9 +242,9 @@ def usages() -> Numbers:
         "rows.speecht5": torch.from_numpy(speecht5(400, 160)[::40]),
         "rows.deberta_v1": deberta_v1(600)[::60],
         "index.levit": levit(14)[:9],
-        "index.timm": timm_rel().gen_relative_position_index((7, 7)),
-        "index.timm.class_token": timm_rel().gen_relative_position_index((14, 14), class_token=True)[:9],
-        "cr": timm_rel().gen_relative_log_coords(CR_WINDOW, mode="cr"),
+        "index.timm": timm.gen_relative_position_index((7, 7)),
+        "index.timm.class_token": timm.gen_relative_position_index((14, 14), class_token=True)[:9],
+        "cr": timm.gen_relative_log_coords(CR_WINDOW, mode="cr"),
         **{f"axis.{model}.{q}.{k}": axis(model, q, k) for model in ("sam", "vitdet") for q, k in AXES},
         "sinusoids.xlnet.backward": xlnet_backward(4, 7, DIM),
         "sinusoids.parakeet": parakeet(LENGTH, DIM),
