@@ -78,9 +78,10 @@ def network(seed: int | None, heads: int | None, hidden: int, inputs: Inputs) ->
     if heads is None:
         raise Refusal("heads", "missing", "heads is missing: say for how many heads seed draws a network, as heads=8")
     _refuse_many(heads, hidden, "heads")
-    rows = 2.0 * uniform(drawn, range(heads + 3), max(hidden, heads)) - 1.0
+    rows = 2.0 * uniform(drawn, range(heads + 2), hidden) - 1.0
+    (bias_out,) = 2.0 * uniform(drawn, range(heads + 2, heads + 3), heads) - 1.0
     last = 1.0 / np.sqrt(float(hidden))
-    return Network(rows[0, :hidden], rows[1, :hidden], rows[2:-1, :hidden] * last, rows[-1, :heads] * last)
+    return Network(rows[0], rows[1], rows[2:] * last, bias_out * last)
 
 
 def _trained(heads: int | None, inputs: Inputs) -> Network:

@@ -57,12 +57,6 @@ RELATIVE = (
         "a learned number for every distance: the table is the model's, and its index is the distance",
     ),
     Omission(
-        "LeViT's subsampling attention",
-        "relative positions",
-        "queries on a coarser grid than keys, numbered in the order of first use; biases/swin-index has the "
-        "attention of its stages",
-    ),
-    Omission(
         "LongT5's blocks in one array",
         "relative positions",
         "a block is biases/t5-buckets with queries=r, keys=3r, offset=r, the same for all blocks; global keys of "

@@ -95,6 +95,13 @@ def test_drawn_weights_are_pytorchs_distribution_and_what_the_bias_is_made_of() 
     assert not np.array_equal(seeded, only(FIRE, length=6, output="bias", heads=5, hidden=400, seed=10))
 
 
+def test_many_heads_draw_no_more_than_their_weights() -> None:
+    wide = answer(FIRE, output="weights", heads=MOST_WEIGHTS, hidden=1, seed=9)
+    assert wide["weight_out"].shape == (MOST_WEIGHTS, 1)
+    few = answer(FIRE, output="weights", heads=3, hidden=1, seed=9)
+    np.testing.assert_array_equal(few["weight_out"], wide["weight_out"][:3])
+
+
 def test_facts_notes_and_what_is_shared() -> None:
     scheme = by_key("biases", "fire")
     params = scheme.params(length=3, output="bias", heads=2, seed=0)

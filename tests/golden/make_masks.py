@@ -2,10 +2,11 @@
 
 Truth values as 0 and 1 (uint8). `causal`, `sliding`, `sliding_bidirectional`, `chunked`, `packed`, `blockwise` and
 `padding` are transformers' mask functions asked for QUERIES x KEYS cells of a batch (queries at the end of the keys),
-each under the padding of TOKENS, and so are `both` and `either`, two of them joined, and `embedding_gemma`, the window
-that Gemma 3's config and code make of 2 HALF_WINDOW; `additive.*` is the causal one as eager attention adds it
-(float32); `upper_left` and `lower_right` are PyTorch's causal biases, `square` its `-inf` mask. `llama4`, `ministral`,
-`mistral4`, `inkling2` and `beam` are temperatures at POSITIONS, float32.
+each under the padding of TOKENS, and so are `both` and `either`, two of them joined, and `embedding_gemma`, the
+window that Gemma 3's config and code make of 2 HALF_WINDOW; `gpt_neo` is the square mask of its local layers;
+`additive.*` is the causal one as eager attention adds it (float32); `upper_left` and `lower_right` are PyTorch's
+causal biases, `square` its `-inf` mask. `llama4`, `ministral`, `mistral4`, `inkling2` and `beam` are temperatures at
+POSITIONS, float32.
 """
 
 import ast
@@ -52,6 +53,20 @@ def embedding_gemma() -> Any:
     """Gemma 3's window both ways: its config halves what it is given, and adds one to what it excludes."""
     config = library("transformers").Gemma3TextConfig(use_bidirectional_attention=True, sliding_window=2 * HALF_WINDOW)
     return library("transformers.models.gemma3.modeling_gemma3")._bidirectional_window_overlay(config.sliding_window)
+
+
+def gpt_neo() -> Any:
+    """The buffer of GPT-Neo's local attention, KEYS x KEYS."""
+    config = library("transformers").GPTNeoConfig(
+        hidden_size=8,
+        num_heads=2,
+        num_layers=2,
+        attention_types=[[["global", "local"], 1]],
+        window_size=WINDOW,
+        max_position_embeddings=KEYS,
+    )
+    layer = library("transformers.models.gpt_neo.modeling_gpt_neo").GPTNeoSelfAttention(config, "local", 1)
+    return layer.bias[0, 0].numpy()
 
 
 def llama4() -> Any:
@@ -114,6 +129,7 @@ def build() -> Numbers:
         arrays[f"additive.{dtype}"] = eager(asked["causal"], dtype).float().numpy()
     for name in ("upper_left", "lower_right"):
         arrays[name] = getattr(bias, f"causal_{name}")(QUERIES, KEYS)._materialize().numpy().astype(np.uint8)
+    arrays["gpt_neo"] = gpt_neo().astype(np.uint8)
     arrays["square"] = torch.nn.Transformer.generate_square_subsequent_mask(KEYS).numpy()
     return arrays | temperatures()
 

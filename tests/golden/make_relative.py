@@ -169,6 +169,11 @@ def levit(side: int) -> Any:
     return modeling("levit").LevitAttention(8, 4, 1, 1, side).attention_bias_idxs
 
 
+def levit_subsampled(side: int, stride: int) -> Any:
+    layer = modeling("levit").LevitAttentionSubsample(8, 8, 4, 1, 1, stride, side, (side - 1) // stride + 1)
+    return layer.attention_bias_idxs
+
+
 def timm_rel() -> Any:
     """timm.layers.pos_embed_rel alone: the package itself would import torchvision."""
     found = find_spec("timm")
@@ -242,6 +247,7 @@ def usages() -> Numbers:
         "rows.speecht5": torch.from_numpy(speecht5(400, 160)[::40]),
         "rows.deberta_v1": deberta_v1(600)[::60],
         "index.levit": levit(14)[:9],
+        "index.levit.subsampled": levit_subsampled(14, 2)[::3],
         "index.timm": timm.gen_relative_position_index((7, 7)),
         "index.timm.class_token": timm.gen_relative_position_index((14, 14), class_token=True)[:9],
         "cr": timm.gen_relative_log_coords(CR_WINDOW, mode="cr"),

@@ -133,6 +133,10 @@ def test_sliding_usages(direct: Client, masks: Numbers, usage: Usage, oracle: tu
         same_cells(answered(direct, "sliding", usage, window), masks["embedding_gemma"])
 
 
+def test_gpt_neos_local_attention(direct: Client, masks: Numbers) -> None:
+    same_cells(asked(direct, f"{MASKS}/sliding", length=KEYS, window=WINDOW)["mask"], masks["gpt_neo"])
+
+
 @proves("masks/chunked", {"llama4": {"chunk_size": CHUNK}})
 def test_chunked_usages(direct: Client, masks: Numbers, usage: Usage, oracle: dict[str, Query]) -> None:
     same_cells(answered(direct, "chunked", usage, oracle), masks["chunked"])

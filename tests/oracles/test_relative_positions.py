@@ -152,6 +152,13 @@ def test_windows_of_a_usage(direct: Client, relative: Numbers, usage: Usage, ora
         np.testing.assert_array_equal(ours, relative["swin.7.7"])
 
 
+def test_levits_subsampling_takes_every_second_patch(direct: Client, relative: Numbers) -> None:
+    """Its numbers, given in the order of first use, are those of the whole window: rows of its matrix."""
+    whole = asked(direct, "/v1/biases/swin-index", window=[14, 14], distances="absolute")["index"]
+    coarse = whole.reshape(14, 14, -1)[::2, ::2].reshape(49, -1)
+    np.testing.assert_array_equal(coarse[::3], relative["index.levit.subsampled"])
+
+
 @proves("biases/swin-index", {"video-swin": (8, 7, 7)})
 def test_a_window_of_frames_by_loops(direct: Client, usage: Usage, oracle: tuple[int, ...]) -> None:
     ours = asked(direct, "/v1/biases/swin-index", **usage.parameters)["index"]

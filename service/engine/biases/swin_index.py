@@ -111,7 +111,8 @@ Patches of a window of H x W lie in row order. With dh and dw = query - key in r
 - 1) (2 W - 1) + (dw + W - 1)`: a row of a learned table of (2 H - 1)(2 W - 1) rows a head. With three sizes T, H, W
 the frames come first: `((dt + T - 1) (2 H - 1) + dh + H - 1) (2 W - 1) + dw + W - 1`.
 
-`distances=absolute` numbers |dh| and |dw| instead, `|dh| W + |dw|`, H W rows.
+`distances=absolute` numbers |dh| and |dw| instead, `|dh| W + |dw|`, H W rows; queries on a coarser grid (LeViT between
+its stages) are the rows of every second patch.
 
 `class_token=first` puts a class token before the patches and three rows at the end of the table of then N rows: N - 3
 where the class token is the query, N - 2 where it is the key, N - 1 where it is both.
@@ -123,7 +124,8 @@ SCHEME: Scheme[SwinIndex, Integers] = Scheme(
     name="swin-index",
     title="Relative position indices in a window",
     description=DESCRIPTION,
-    reference="Liu et al., Swin Transformer, 2021; Bao et al., BEiT, 2022; Liu et al., Video Swin Transformer, 2022",
+    reference="Liu et al., Swin Transformer, 2021; Bao et al., BEiT, 2022; Liu et al., Video Swin Transformer, 2022; "
+    "Graham et al., LeViT, 2021",
     params=SwinIndex,
     rounding="integer",
     tensors=_tensors,
