@@ -112,7 +112,11 @@ def test_facts_notes_and_what_is_shared() -> None:
     assert scheme.notes(scheme.params(length=3, output="bias", hidden=5), own) == [
         "hidden has no effect with weights of your own"
     ]
-    assert scheme.notes(scheme.params(length=3, seed=1), {}) == ["seed has no effect with output=distance"]
+    unused = scheme.params(length=3, seed=1, output="distance")
+    assert scheme.notes(unused, {}) == ["seed has no effect with output=distance"]
+    outputs = [({}, {}, "distance"), ({"seed": 1, "heads": 2}, {}, "bias"), ({}, own, "bias")]
+    for chosen, brought, used in outputs:
+        assert scheme.resolve(scheme.params(length=3, **chosen), brought).output == used
     assert scheme.sequence(params, {}) is not None
     assert scheme.sequence(scheme.params(length=3, output="bias"), own) is None
     assert scheme.sequence(scheme.params(output="weights", heads=2, seed=0), {}) is None
@@ -135,7 +139,7 @@ def test_facts_notes_and_what_is_shared() -> None:
         ({"output": "bias", "length": 3}, weights(2, 3) | {"bias_in": np.ones(4)}, "/tensors/bias_in", "shape"),
         ({"output": "bias", "length": 3}, weights(2, 3) | {"bias_out": np.ones(3)}, "/tensors/bias_out", "shape"),
         ({"output": "bias", "length": 3}, weights(2, 3) | {"weight_out": np.ones(3)}, "/tensors/weight_out", "shape"),
-        ({"length": 3}, weights(2, 3), "output", "conflict"),
+        ({"length": 3, "output": "distance"}, weights(2, 3), "output", "conflict"),
         (
             {"output": "bias", "length": 3, "dtype": "float16"},
             weights(2, 3) | {"bias_out": np.array([1e5, 0])},

@@ -33,12 +33,12 @@ class Fire(QueryKey):
         Real, Field(ge=0, le=1, description="Added to the divisor: 0 as published, 1e-6 in the authors' code.")
     ] = 0.0
     output: Annotated[
-        Literal["distance", "bias", "weights"],
+        Literal["distance", "bias", "weights"] | None,
         Field(
             description="`distance`: the normalised distance alone; `bias`: what the network makes of it for each "
-            "head; `weights`: the network's weights."
+            "head; `weights`: the network's weights. Unless given, `bias` where there is a network."
         ),
-    ] = "distance"
+    ] = None
     heads: Annotated[Heads | None, Field(description="Heads of a network that `seed` draws.")] = None
     hidden: Annotated[
         Integer, Field(ge=1, le=1024, description="Hidden units of a network that `seed` draws: 32 as published.")
@@ -47,19 +47,24 @@ class Fire(QueryKey):
     dtype: DType = "float32"
 
 
+def _output(params: Fire, inputs: Inputs) -> str:
+    return params.output or ("bias" if inputs or params.seed is not None else "distance")
+
+
 def _network(params: Fire, inputs: Inputs) -> Network:
     return network(params.seed, params.heads, params.hidden, inputs)
 
 
 def _tensors(params: Fire, inputs: Inputs) -> Tensors:
-    if params.output == "weights":
+    output = _output(params, inputs)
+    if output == "weights":
         weights = _network(params, inputs)
         refuse_overflow(weights.largest, params.dtype, "the largest weight")
         return {name: Tensor(NETWORK[name], array.shape, params.dtype) for name, array in weights.named().items()}
     size = sizes(params)
     refuse_uncountable(size)
     plane = (size.queries, size.keys)
-    if params.output == "distance":
+    if output == "distance":
         if inputs:
             detail = "the body brings a network, and output=distance has no use for it: give output=bias"
             raise Refusal("output", "conflict", detail)
@@ -74,10 +79,11 @@ def _tensors(params: Fire, inputs: Inputs) -> Tensors:
 
 
 def _prepare(params: Fire, inputs: Inputs) -> Bent | Network | None:
-    if params.output == "distance":
+    output = _output(params, inputs)
+    if output == "distance":
         return None
     weights = _network(params, inputs)
-    return bent(weights) if params.output == "bias" else weights
+    return bent(weights) if output == "bias" else weights
 
 
 def _psi(params: Fire, x: Floats) -> Pair:
@@ -114,15 +120,16 @@ def _share(params: Fire, size: Sizes, query: int, key: int, part: Array) -> Pair
 
 
 def _facts(params: Fire, inputs: Inputs) -> Facts:
-    size: Facts = {} if params.output == "weights" else dict(sizes(params)._asdict())
-    if params.output == "distance":
+    output = _output(params, inputs)
+    size: Facts = {} if output == "weights" else dict(sizes(params)._asdict())
+    if output == "distance":
         return size
     weights = _network(params, inputs)
     return size | {"heads": weights.heads, "hidden": weights.hidden}
 
 
-def _notes(params: Fire, _inputs: Inputs) -> list[str]:
-    if params.output == "distance":
+def _notes(params: Fire, inputs: Inputs) -> list[str]:
+    if _output(params, inputs) == "distance":
         return unused(params, NETWORKS_OWN, "output=distance")
     return unused(params, NETWORKS_OWN[:2], "weights of your own") if params.seed is None else []
 
@@ -131,8 +138,9 @@ def _sequence(params: Fire, inputs: Inputs) -> Sequence | None:
     return None if inputs or params.output == "weights" else Sequence(params, 0)
 
 
-def _resolve(params: Fire, _inputs: Inputs) -> Fire:
-    return params if params.output == "weights" else resolved(params)
+def _resolve(params: Fire, inputs: Inputs) -> Fire:
+    output = _output(params, inputs)
+    return params if output == "weights" else resolved(params).model_copy(update={"output": output})
 
 
 DESCRIPTION = f"""\
@@ -160,15 +168,15 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
     notes=_notes,
     sequence=_sequence,
     resolve=_resolve,
-    state_bytes=lambda params, _inputs: 0 if params.output == "distance" else 64 * MOST_WEIGHTS,
+    state_bytes=lambda params, inputs: 0 if _output(params, inputs) == "distance" else 64 * MOST_WEIGHTS,
     inputs=WEIGHTS,
     examples=(
         Example("Four positions, a threshold of two", {"length": "4", "threshold": "2"}),
         Example("One decoding step", {"queries": "1", "keys": "6", "c": "0.5", "dtype": "float64"}),
-        Example("A network's bias, its weights drawn", {"length": "4", "output": "bias", "heads": "3", "seed": "7"}),
+        Example("A network's bias, its weights drawn", {"length": "4", "heads": "3", "seed": "7"}),
         Example(
             "The bias of trained weights: two heads, three hidden units",
-            {"length": "3", "threshold": "2", "output": "bias"},
+            {"length": "3", "threshold": "2"},
             {
                 "tensors": {
                     "weight_in": [1.5, -0.5, 0.25],

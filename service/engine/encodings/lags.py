@@ -104,7 +104,7 @@ SCHEME: Scheme[Lags, None] = Scheme(
             "What three steps of a monthly series read",
             {"frequency": "ME", "length": "3", "offset": "40", "num_lags": "9", "dtype": "int32"},
         ),
-        Example("At steps of your own", {"frequency": "D", "lag_ub": "30"}, {"positions": [[100, 101], [700, 5]]}),
+        Example("At steps of your own", {"frequency": "D", "num_lags": "2"}, {"positions": [[100, 101], [700, 5]]}),
     ),
     used_by=(
         Usage("GluonTS, TimeSeriesTransformer: hourly", {"frequency": "h"}, "gluonts-hourly"),
