@@ -15,6 +15,7 @@ from service.engine.biases import (
     swin_index,
     swin_v2_coordinates,
     t5_buckets,
+    temporal_distance,
     transformer_xl,
 )
 from service.engine.encodings import (
@@ -61,6 +62,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     swin_v2_coordinates.SCHEME,
     decomposed_index.SCHEME,
     transformer_xl.SCHEME,
+    temporal_distance.SCHEME,
     kerple.SCHEME,
     sandwich.SCHEME,
     fire.SCHEME,

@@ -35,6 +35,7 @@ BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined")}
 # What a usage needs beside its own parameters, by scheme.
 NEEDED = {
     ("masks", "packed"): {"segment_lengths": "3,2"},
+    ("biases", "temporal-distance"): {"positions": "0,0.5,7"},
     ("encodings", "temperature"): {"length": "3", "offset": "139262"},
 }
 

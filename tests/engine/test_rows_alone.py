@@ -83,6 +83,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"queries": 30, "keys": 50, "dim": 9, "span": "xlnet-bi", "clamp_len": 20, "dtype": "bfloat16"},
         {},
     ),
+    "temporal distance": ("biases/temporal-distance", {"dim": 6}, {"positions": RANDOM.standard_normal((2, 9)) * 1e4}),
     "kerple": ("biases/kerple", {"r1": (1.0, 0.3), "r2": (0.2, 5.0), "queries": 15, "keys": 40}, {}),
     "sandwich": ("biases/sandwich", {"heads": 3, "dim": 10, "queries": 15, "keys": 40}, {}),
     "fire": ("biases/fire", {"queries": 25, "keys": 40, "threshold": 20, "dtype": "float64"}, {}),
