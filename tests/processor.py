@@ -40,6 +40,10 @@ LARGER = (
     "/v1/biases/kerple.safetensors?r1=1,0.3&r2=0.7,1.3&length=200&form=power",
     "/v1/biases/fire.safetensors?length=300&threshold=100",
     "/v1/biases/alibi-slopes.safetensors?heads=71&alibi_bias_max=7.3",
+    "/v1/encodings/age.safetensors?length=3000&offset=1000",
+    "/v1/encodings/temperature.safetensors?length=3000&schedule=beam",
+    "/v1/encodings/timestep.safetensors?length=300&dim=32&min_period=0.004&max_period=4",
+    "/v1/encodings/calendar.safetensors?length=3000&unit=hours&frequency=min&values=cyclic",
 )
 
 

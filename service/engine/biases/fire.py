@@ -173,10 +173,10 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
     examples=(
         Example("Four positions, a threshold of two", {"length": "4", "threshold": "2"}),
         Example("One decoding step", {"queries": "1", "keys": "6", "c": "0.5", "dtype": "float64"}),
-        Example("A network's bias, its weights drawn", {"length": "4", "heads": "3", "seed": "7"}),
+        Example("A network's bias, its weights drawn", {"length": "4", "heads": "3", "seed": "7", "dtype": "float16"}),
         Example(
             "The bias of trained weights: two heads, three hidden units",
-            {"length": "3", "threshold": "2"},
+            {"length": "3", "threshold": "2", "dtype": "float32"},
             {
                 "tensors": {
                     "weight_in": [1.5, -0.5, 0.25],
