@@ -55,12 +55,13 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Float32:
-    """Float32 step by step, as PyTorch model code: frequency, position, their product, its cosine."""
+    """Float32 step by step, as PyTorch model code: frequency, position, their product, its cosine, the amplitude."""
 
     inv_freq: Singles
+    amplitude: float = 1.0
 
     def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
-        write_float32(self._angles(at), sin, cos)
+        write_float32(self._angles(at), sin, cos, self.amplitude)
 
     def angles(self, at: Values, out: Array) -> None:
         out[...] = self._angles(at).astype(out.dtype)
@@ -71,6 +72,16 @@ class Float32:
     def _angles(self, at: Values) -> Singles:
         angles: Singles = _as_float64(at).astype(np.float32)[:, None] * self.inv_freq
         return angles
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """Float32 as DETR code has it: the position divided by a power of the base, not multiplied by its inverse."""
+
+    periods: Singles
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        write_float32(_as_float64(at).astype(np.float32)[:, None] / self.periods, sin, cos)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from service.engine.pairs import Floats
 from service.engine.reals import MANY_DIGITS, Reals, real
 from service.engine.rounding import nearest
-from service.engine.waves import Waves, values
+from service.engine.waves import FARTHEST, Waves, values
 
 Singles = NDArray[np.float32]
 
@@ -29,10 +29,24 @@ def float32_frequencies(base: float, dim: float, count: int, *, form: Literal["p
     """
     doubled = np.arange(0, 2 * count, 2, dtype=np.float32)
     if form == "power":
-        return np.float32(1.0) / _powers(base, doubled / np.float32(dim))
+        return np.float32(1.0) / float32_periods(base, dim, count)
     with localcontext(MANY_DIGITS):
         slope = -float(real(base).ln()) / dim
     return _exponentials(Decimal(1), doubled * np.float32(slope))
+
+
+def float32_frequencies_between(low: float, high: float, count: int) -> Singles:
+    """exp(f32(1 - k / (count - 1)) * f32(ln(high) - ln(low)) + f32(ln(low))) in float32 steps, as MLX has it."""
+    gaps = np.float32(max(count - 1, 1))
+    shares = np.float32(1) - np.arange(count, dtype=np.float32) / gaps
+    with localcontext(MANY_DIGITS):
+        least, most = float(real(low).ln()), float(real(high).ln())
+    return _exponentials(Decimal(1), shares * np.float32(most - least) + np.float32(least))
+
+
+def float32_periods(base: float, dim: float, count: int) -> Singles:
+    """base ** (f32(2k) / f32(dim)), k = 0 .. count - 1, each power rounded once to float32."""
+    return _powers(base, np.arange(0, 2 * count, 2, dtype=np.float32) / np.float32(dim))
 
 
 def divided_float32_frequencies(base: float, divisor: float, count: int) -> Singles:
@@ -71,8 +85,8 @@ def ggml_angles(base: float, dim: int, positions: Floats) -> Singles:
     return angles
 
 
-def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> None:
-    """sin and cos of float32 angles: correctly rounded to float32, then cast to the dtype of the array.
+def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] | None, amplitude: float = 1.0) -> None:
+    """sin and cos of float32 angles: rounded correctly to float32, times the amplitude in float32, then cast.
 
     The two roundings are meant: PyTorch has a float32 table first, and then `.to(dtype)`.
 
@@ -80,10 +94,11 @@ def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] |
     round to one float32, so does the real value. The others are computed exactly.
     """
     wide = np.ascontiguousarray(angles, np.float64)
+    factor = np.float32(amplitude)
     if sin is not None:
-        _write_cast(_decided(np.sin(wide), wide, sin=True), sin)
+        _write_cast(factor * _decided(np.sin(wide), wide, sin=True), sin)
     if cos is not None:
-        _write_cast(_decided(np.cos(wide), wide, sin=False), cos)
+        _write_cast(factor * _decided(np.cos(wide), wide, sin=False), cos)
 
 
 def _decided(guess: Floats, angles: Floats, *, sin: bool) -> Singles:
@@ -92,7 +107,10 @@ def _decided(guess: Floats, angles: Floats, *, sin: bool) -> Singles:
     undecided = np.flatnonzero(table != (guess - GUESS_ERROR).astype(np.float32))
     if undecided.size:
         exact = np.empty((undecided.size, 1), np.float32)
-        Waves(Reals.of([1])).write(angles.reshape(-1)[undecided], exact if sin else None, None if sin else exact)
+        # An angle beyond the positions that `Waves` takes is a smaller one times a power of two.
+        unit = 1.0 if np.abs(angles).max() <= FARTHEST else 2.0**64
+        at = angles.reshape(-1)[undecided] / unit
+        Waves(Reals.of([unit])).write(at, exact if sin else None, None if sin else exact)
         table.reshape(-1)[undecided] = exact[:, 0]
     return table
 

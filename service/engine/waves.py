@@ -24,9 +24,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.blocks import ROWS_ERROR, Array, Block, Grid, Offsets, Outs, Places, Scratch, Target, Waveform
+from service.engine.blocks import (
+    LOUDEST_HALF,
+    MOST_OCTAVES,
+    ROWS_ERROR,
+    Array,
+    Block,
+    Grid,
+    Offsets,
+    Outs,
+    Places,
+    Scratch,
+    Target,
+    Waveform,
+    octaves_of,
+)
 from service.engine.pairs import Floats, Pair, Rows, multiply
-from service.engine.reals import MANY_DIGITS, Reals, pair, real
+from service.engine.reals import MANY_DIGITS, Number, Reals, pair, real
 from service.engine.rounding import decide, nearest_of_sum
 from service.engine.sines import Angles, Indices, turned
 
@@ -50,12 +64,14 @@ class Waves:
     [[0.0, 0.0], [0.8414709568023682, 0.4794255495071411], [0.9092974066734314, 0.8414709568023682]]
     """
 
-    def __init__(self, frequencies: Reals) -> None:
+    def __init__(self, frequencies: Reals, amplitude: Number = 1) -> None:
+        """`amplitude`, 0 or from 2^-100 to 2^100, multiplies the sines and cosines before they are rounded."""
         self.frequencies = frequencies
+        self._silent = amplitude == 0
         self.count = len(frequencies)
         starts = range(0, self.count, PANEL_CHANNELS)
         groups = 2 if self.count <= MOST_KEPT else 0
-        self._panels = [Panel(frequencies[start : start + PANEL_CHANNELS], groups) for start in starts]
+        self._panels = [Panel(frequencies[start : start + PANEL_CHANNELS], groups, amplitude) for start in starts]
 
     def write(self, positions: range | Floats, sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> None:
         """Fill sin and cos, each (len(positions), count), of any of the four dtypes, strided views included.
@@ -67,6 +83,11 @@ class Waves:
         if not isinstance(positions, range):
             positions = np.asarray(positions, np.float64)
         _check_positions(positions)
+        if self._silent:
+            for out in (sin, cos):
+                if out is not None:
+                    out[...] = 0
+            return
         for index, panel in enumerate(self._panels):
             columns = slice(index * PANEL_CHANNELS, (index + 1) * PANEL_CHANNELS)
             for arrays in _alike(sin, cos):
@@ -90,8 +111,9 @@ def _check_positions(positions: range | Floats) -> None:
 class Panel:
     """Up to 128 frequencies: few enough for a block of at least 128 rows to stay in cache."""
 
-    def __init__(self, frequencies: Reals, kept_groups: int) -> None:
-        self.angles = Angles(frequencies)
+    def __init__(self, frequencies: Reals, kept_groups: int, amplitude: Number) -> None:
+        self.angles = Angles(frequencies, amplitude)
+        self._loudest = abs(float(amplitude))
         self.frequencies = frequencies
         self.count = len(frequencies)
         self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R, a power of two
@@ -101,7 +123,7 @@ class Panel:
 
     def write(self, positions: range | Floats, outs: Outs) -> None:
         """Fill the arrays, each (len(positions), count)."""
-        if len(positions) <= FEW_ROWS or self._row_errors(_farthest(positions)).max() > ROWS_ERROR:
+        if len(positions) <= FEW_ROWS or not self._in_bounds(positions, outs):
             self._write_singly(np.array(positions, np.float64), outs)
             return
         scratch = Scratch.of_thread(tuple(outs), self.stride, self.count)
@@ -112,6 +134,12 @@ class Panel:
                 self._write_blocks(plan, part, Target.of(group), scratch)
             else:
                 self._write_singly(np.asarray(part), group)
+
+    def _in_bounds(self, positions: range | Floats, outs: Outs) -> bool:
+        """Whether the bounds hold that blocks rely on."""
+        octaves, (dtype,) = octaves_of(self._loudest), {out.dtype for out in outs.values()}
+        held = self._loudest < LOUDEST_HALF if dtype == np.float16 else octaves <= MOST_OCTAVES
+        return held and bool(self._row_errors(_farthest(positions)).max() <= ROWS_ERROR * 2.0**octaves)
 
     def _parts(self, positions: range | Floats) -> Iterator[slice]:
         """Runs that need no more than a group of base rows: consecutive positions on a grid of such groups.
@@ -177,13 +205,14 @@ class Panel:
         bases, which = np.unique(base, return_inverse=True)
         if bases.size * SHARED > positions.size or (offset != np.rint(offset)).any():
             return None
-        rows = Rows(*self.angles.at(bases[:, None] * self.stride, slice(None)))
+        rows = Rows(*self.angles.of_unit_amplitude(bases[:, None] * self.stride, slice(None)))
         at = offset.astype(np.intp)
         blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, self.stride))
         return Plan(self._grid(rows, _farthest(positions)), blocks, lambda row: (which[row], at[row]))
 
     def _grid(self, bases: Rows, farthest: float) -> Grid:
-        return Grid(bases, self.offsets, self._row_errors(farthest))
+        scaled = Rows(*self.angles.scaled(bases))
+        return Grid(scaled, self.offsets, self._row_errors(farthest), octaves_of(self._loudest))
 
     def _row_errors(self, farthest: float) -> Floats:
         """Of sines and cosines (2, count): the errors of a coarse, a fine and an offset row, and one to spare.
@@ -200,7 +229,7 @@ class Panel:
         fine = 1 << count.bit_length() // 2
         coarse = -(-count // fine)
         positions = [start + step * fine * rung for rung in range(coarse)] + [step * rung for rung in range(fine)]
-        rows = Rows(*self.angles.at(np.array(positions, np.float64)[:, None], slice(None)))
+        rows = Rows(*self.angles.of_unit_amplitude(np.array(positions, np.float64)[:, None], slice(None)))
         sums = Rows(*turned(rows.at(np.s_[:coarse, None]), rows.at(np.s_[None, coarse:])))
         return sums.reshaped(coarse * fine, self.count).at(slice(count))
 
