@@ -80,10 +80,10 @@ RELATIVE = (
         "sigmoid(.) of what comes out is the table",
     ),
     Omission(
-        "timm's and BEiT's resizing of window bias tables",
+        "timm's geometric resizing of window bias tables",
         "relative positions",
-        "timm spaces the old rows geometrically and interpolates with a cubic of SciPy's; the plain way is a "
-        "resize of the (2H - 1, 2W - 1) grid as any learned table",
+        "it spaces the old rows geometrically and interpolates with a cubic of SciPy's; plainly, and as BEiT in "
+        "transformers, the (2H - 1, 2W - 1) grid is resized by learned/resample",
     ),
     Omission(
         "transformers' DeBERTa v2 with as many queries as not keys",

@@ -196,6 +196,28 @@ def axis(model: str, queries: int, keys: int) -> Any:
     return modeling(model).SamVisionAttention.get_rel_pos(None, queries, keys, table).reshape(queries, keys).long()
 
 
+def sam_resized(queries: int, keys: int) -> dict[str, Any]:
+    """get_rel_pos with a table of another length: float32, 13 rows of 3."""
+    torch = library("torch")
+    torch.manual_seed(3)
+    table = torch.randn(13, 3)
+    gathered = modeling("vitdet").get_rel_pos(queries, keys, table)
+    return {"sam.table": table, f"sam.resized.{queries}.{keys}": gathered}
+
+
+def beit_resized(old: int, new: int) -> dict[str, Any]:
+    """BEiT's biases (heads, queries, keys) of a window of another size than its table's, of two heads."""
+    torch = library("torch")
+    torch.manual_seed(4)
+    config = library("transformers").BeitConfig(
+        num_attention_heads=2, image_size=16 * old, patch_size=16, hidden_size=8
+    )
+    layer = modeling("beit").BeitRelativePositionBias(config)
+    layer.relative_position_bias_table.data = torch.randn_like(layer.relative_position_bias_table)
+    bias = layer((new, new))
+    return {"beit.table": layer.relative_position_bias_table, "beit.resized": bias.squeeze(0)}
+
+
 def xlnet_backward(queries: int, keys: int, dim: int) -> Any:
     kind = modeling("xlnet").XLNetModel
     model = SimpleNamespace(d_model=dim, attn_type="bi", bi_data=True, clamp_len=-1)
@@ -252,6 +274,10 @@ def usages() -> Numbers:
         "index.timm.class_token": timm.gen_relative_position_index((14, 14), class_token=True)[:9],
         "cr": timm.gen_relative_log_coords(CR_WINDOW, mode="cr"),
         **{f"axis.{model}.{q}.{k}": axis(model, q, k) for model in ("sam", "vitdet") for q, k in AXES},
+        **sam_resized(5, 5),
+        **sam_resized(8, 6),
+        **sam_resized(3, 9),
+        **beit_resized(4, 6),
         "sinusoids.xlnet.backward": xlnet_backward(4, 7, DIM),
         "sinusoids.parakeet": parakeet(LENGTH, DIM),
         "sinusoids.fastspeech2": fastspeech2(LENGTH, DIM),

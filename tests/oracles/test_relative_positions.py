@@ -7,7 +7,7 @@ from service.engine.scheme import Usage
 from tests.clients import Client
 from tests.golden.frozen import Numbers
 from tests.golden.make_relative import AXES, COORDINATES, DEBERTA, DIM, GEMMA, LENGTH, REACH, T5, WINDOWS, XLNET
-from tests.oracles.answers import Query, asked, asked_in_json, from_json
+from tests.oracles.answers import Query, asked, asked_in_json, from_json, posted
 from tests.oracles.oracle_relative import log_coordinate, window_index
 from tests.oracles.usages import proves
 
@@ -191,6 +191,27 @@ def test_axes_of_a_usage(
     exact = asked(direct, "/v1/biases/decomposed-index", **sizes)["index"]
     assert set((exact - ours).ravel().tolist()) <= {0, 1}  # their float32 may fall just below a whole number
     assert (exact != ours).any() == ((queries, keys) in ((8, 6), (16, 7), (14, 13), (14, 62)))
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(5, 5), (8, 6), (3, 9)])
+def test_sams_tables_of_another_length(direct: Client, relative: Numbers, queries: int, keys: int) -> None:
+    """get_rel_pos is a table resized along its one axis, and rows gathered from it."""
+    sizes = {"queries": queries, "keys": keys}
+    index = asked(direct, "/v1/biases/decomposed-index", arithmetic="float32", **sizes)["index"]
+    resized = posted(
+        direct, "/v1/learned/resample", {"x": relative["sam.table"]}, length=2 * max(queries, keys) - 1, method="linear"
+    )["x"]
+    np.testing.assert_allclose(resized[index], relative[f"sam.resized.{queries}.{keys}"], rtol=0, atol=2e-6)
+
+
+def test_beits_biases_of_another_window(direct: Client, relative: Numbers) -> None:
+    """Its table of (2 H - 1, 2 W - 1) rows resized, the class token's three rows kept behind it, then gathered."""
+    table = relative["beit.table"]
+    x = {"x": table[:-3]}
+    resized = posted(direct, "/v1/learned/resample", x, grid=[11, 11], old_grid=[7, 7], method="bilinear")["x"]
+    index = asked(direct, "/v1/biases/swin-index", window=[6, 6], class_token="first")["index"]
+    ours = np.concatenate([resized, table[-3:]])[index].transpose(2, 0, 1)
+    np.testing.assert_allclose(ours, relative["beit.resized"], rtol=0, atol=2e-6)
 
 
 SHORT: dict[str, Query] = {"queries": 4, "keys": 7}

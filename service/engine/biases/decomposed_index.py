@@ -79,8 +79,8 @@ def _resolve(params: DecomposedIndex, _inputs: Inputs) -> DecomposedIndex:
 DESCRIPTION = """\
 Along one axis of an image with q patches of queries and k of keys the shorter one is stretched to the longer: `index =
 trunc(i max(k/q, 1) - j max(q/k, 1) + (k - 1) max(q/k, 1))` for query i and key j, a row of a table of
-2 max(q, k) - 1 vectors as wide as a head. A trained table of another length is first resized to that many rows,
-linearly between the middles of its rows (align_corners false). The bias of a pair of patches is q · (row of its
+2 max(q, k) - 1 vectors as wide as a head. A trained table of another length is first resized to that many rows
+(`learned/resample?method=linear&length=...`). The bias of a pair of patches is q · (row of its
 height index) + q · (row of its width index): one request an axis.
 
 **Axes**: (query, key), the same for every head."""

@@ -115,7 +115,8 @@ the frames come first: `((dt + T - 1) (2 H - 1) + dh + H - 1) (2 W - 1) + dw + W
 its stages) are the rows of every second patch.
 
 `class_token=first` puts a class token before the patches and three rows at the end of the table of then N rows: N - 3
-where the class token is the query, N - 2 where it is the key, N - 1 where it is both.
+where the class token is the query, N - 2 where it is the key, N - 1 where it is both. For another window resize the
+rows before those three as a grid of 2 H - 1 by 2 W - 1 (`learned/resample?method=bilinear`, as BEiT in transformers).
 
 **Axes**: (query, key), the same for every head."""
 
