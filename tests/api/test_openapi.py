@@ -176,7 +176,9 @@ def test_the_parameters_are_those_that_the_service_takes(scheme: AnyScheme, meth
 
 def test_tensor_is_offered_where_an_answer_holds_several() -> None:
     offered = {name for name in IDS if "tensor" in parameters(OPERATIONS[name][2])}
-    assert offered == {name for name in IDS if name.startswith(("encodings_rope", "apply_rope", "analyses_precision"))}
+    assert offered == {
+        name for name in IDS if name.startswith(("encodings_rope", "apply_rope", "analyses_precision", "biases_fire"))
+    }
     schema = resolved(DOCUMENT, parameters(OPERATIONS["encodings_rope"][2])["tensor"]["schema"])
     assert schema["enum"] == ["cos", "sin", "angles", "frequencies"]
 
@@ -311,7 +313,15 @@ def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, 
                 assert not list(faults(DOCUMENT, schema, answer.json())), (parameter, choice)
             else:
                 # these go with another choice
-                assert parameter in ("preset", "tensor", "frequency_form", "spacing", "coordinates", "channel_split")
+                assert parameter in (
+                    "preset",
+                    "tensor",
+                    "frequency_form",
+                    "spacing",
+                    "coordinates",
+                    "output",
+                    "channel_split",
+                )
 
 
 def test_the_other_examples_work(direct: Client) -> None:

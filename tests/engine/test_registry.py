@@ -25,13 +25,18 @@ ROUNDING = {
     "apply": {"faithful"},
     "learned": {"correct", "faithful"},
 }
-# Schemes that promise less than their family.
-FAITHFUL = {("encodings", "temperature")}
+# Schemes whose promise is not their family's.
+OTHERWISE = {
+    ("encodings", "temperature"): "faithful",
+    ("encodings", "age"): "faithful",
+    ("encodings", "lags"): "integer",
+}
 # Schemes outside apply that are about the caller's own arrays.
 BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined"), ("encodings", "detr-boxes")}
 # What a usage needs beside its own parameters, by scheme.
 NEEDED = {
     ("masks", "packed"): {"segment_lengths": "3,2"},
+    ("biases", "temporal-distance"): {"positions": "0,0.5,7"},
     ("encodings", "sinusoidal-2d"): {"grid": "2,3"},
     ("encodings", "sinusoidal-3d"): {"grid": "2,3,4"},
     ("encodings", "detr"): {"grid": "2,3"},
@@ -104,7 +109,8 @@ def test_it_says_what_it_is(scheme: Scheme[Any, Any]) -> None:
     assert "**Axes**" in scheme.description or "Axes: (" in scheme.description or "(…" in scheme.description
     assert "`" in scheme.description
     assert re.search(r"\b(19|20)\d\d\b", scheme.reference)
-    assert scheme.rounding in ({"faithful"} if scheme.key in FAITHFUL else ROUNDING[scheme.family])
+    promised = {OTHERWISE[scheme.key]} if scheme.key in OTHERWISE else ROUNDING[scheme.family]
+    assert scheme.rounding in promised
     assert scheme.revision >= 1
     assert scheme.properties["learned parameters"]
     assert scheme.needs_body == (scheme.family in ("apply", "learned") or scheme.key in BODY_ONLY)

@@ -152,7 +152,7 @@ SCHEME: Scheme[Sandwich, Floats] = Scheme(
         Example("One decoding step, few channels", {"heads": "3", "dim": "4", "queries": "1", "keys": "5"}),
     ),
     used_by=(
-        Usage("Sandwich in NeMo", {}),
+        Usage("Sandwich in NeMo", {}, "nemo"),
         Usage("Inner products of the encodings as encodings/sinusoidal gives them", {"first_index": "0"}),
     ),
     properties={

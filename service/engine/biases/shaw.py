@@ -26,6 +26,13 @@ class Shaw(QueryKey):
         Literal["key-query", "query-key"],
         Field(description="What a distance is: `key-query` as in the paper, or `query-key`."),
     ] = "key-query"
+    beyond: Annotated[
+        Literal["clip", "zero-row"],
+        Field(
+            description="Distances that the table does not reach: `clip` its first or last row; `zero-row` one more "
+            "row, the last, which holds zeros (VITS)."
+        ),
+    ] = "clip"
     dtype: IndexDType = "int64"
 
 
@@ -39,7 +46,7 @@ def _reach(params: Shaw) -> tuple[int, int]:
 
 
 def _tensors(params: Shaw, _inputs: Inputs) -> Tensors:
-    return index_tensors(params, sum(_reach(params)) + 1, params.dtype)
+    return index_tensors(params, sum(_reach(params)) + 1 + (params.beyond == "zero-row"), params.dtype)
 
 
 def _rows(params: Shaw, _inputs: Inputs, _state: None, _tensor: str, start: int, stop: int) -> Array:
@@ -47,7 +54,8 @@ def _rows(params: Shaw, _inputs: Inputs, _state: None, _tensor: str, start: int,
     sign = 1 if params.sign == "key-query" else -1
 
     def index(distances: Integers) -> Integers:
-        return np.clip(sign * distances, -left, right) + left
+        rows = np.clip(sign * distances, -left, right) + left
+        return rows if params.beyond == "clip" else np.where(rows == sign * distances + left, rows, left + right + 1)
 
     return index_rows(params, index, params.dtype, start, stop)
 
@@ -55,8 +63,11 @@ def _rows(params: Shaw, _inputs: Inputs, _state: None, _tensor: str, start: int,
 def _facts(params: Shaw, _inputs: Inputs) -> Facts:
     (left, right), size = _reach(params), sizes(params)
     ends = (size.nearest, size.farthest) if params.sign == "key-query" else (-size.farthest, -size.nearest)
-    lowest, highest = (min(max(end, -left), right) for end in ends)
-    return {**size._asdict(), "table_rows": left + right + 1, "rows_used": highest - lowest + 1}
+    if params.beyond == "clip":
+        lowest, highest = (min(max(end, -left), right) for end in ends)
+    else:
+        lowest, highest = max(ends[0], -left), min(ends[1], right)
+    return {**size._asdict(), "table_rows": left + right + 1, "rows_used": max(highest - lowest + 1, 0)}
 
 
 def _notes(params: Shaw, _inputs: Inputs) -> list[str]:
@@ -71,8 +82,9 @@ def _sequence(params: Shaw, _inputs: Inputs) -> Sequence:
 DESCRIPTION = """\
 `index = clip(key - query, -left, right) + left`, with `sign=query-key` of query - key; `left` and `right` are K =
 `max_relative_position` unless given. It is the row of a learned table of left + right + 1 vectors, as wide as a head,
-which are added to the keys (and, in the paper, other ones to the values). Query row r stands at position r + `offset`,
-by default keys - queries.
+which are added to the keys (and, in the paper, other ones to the values). With `beyond=zero-row` distances outside
+have the index left + right + 1 instead of being clipped: append a row of zeros. Query row r stands at position r +
+`offset`, by default keys - queries.
 
 **Axes**: (query, key), the same for every head."""
 
@@ -96,14 +108,19 @@ SCHEME: Scheme[Shaw, None] = Scheme(
         Example("One decoding step, farther back than ahead", {"queries": "1", "keys": "9", "left": "4", "right": "1"}),
     ),
     used_by=(
-        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}),
-        Usage("VITS (window_size 4)", {"max_relative_position": "4"}),
-        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}),
-        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}),
-        Usage("DeBERTa v1 (max_relative_positions 512)", {"sign": "query-key", "left": "512", "right": "511"}),
+        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}, "tensor2tensor"),
+        Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}, "vits"),
+        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}, "wav2vec2-bert"),
+        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}, "speecht5"),
+        Usage(
+            "DeBERTa v1 (max_relative_positions 512)",
+            {"sign": "query-key", "left": "512", "right": "511"},
+            "deberta-v1",
+        ),
         Usage(
             "BERT relative_key (512 positions; transformers 4)",
             {"sign": "query-key", "max_relative_position": "511"},
+            "bert-relative-key",
         ),
     ),
     properties={

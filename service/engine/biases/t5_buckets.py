@@ -179,11 +179,19 @@ SCHEME: Scheme[T5Buckets, Integers] = Scheme(
         ),
     ),
     used_by=(
-        Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3 (text)", {}),
-        Usage("T5 family decoders, ProphetNet, Pix2Struct; x-transformers with causal=True", {"direction": "causal"}),
-        Usage("LayoutLM v2 and v3 (boxes, one axis)", {"num_buckets": "64", "max_distance": "256"}),
-        Usage("WavLM", {"num_buckets": "320", "max_distance": "800"}),
-        Usage("CPMAnt", {"num_buckets": "512", "max_distance": "2048"}),
+        Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3, UDOP (text)", {}, "t5"),
+        Usage(
+            "T5 family decoders, ProphetNet, Pix2Struct; x-transformers with causal=True",
+            {"direction": "causal"},
+            "t5-decoder",
+        ),
+        Usage(
+            "LayoutLM v2 and v3 (left edges of boxes, and then their bottom edges)",
+            {"num_buckets": "64", "max_distance": "256"},
+            "layoutlm-boxes",
+        ),
+        Usage("WavLM", {"num_buckets": "320", "max_distance": "800"}, "wavlm"),
+        Usage("CPMAnt within a segment", {"num_buckets": "512", "max_distance": "2048"}, "cpmant"),
     ),
     properties={
         "learned parameters": "num_buckets numbers a head: the table that the indices point into",
