@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 
 from tests.clients import Client
 from tests.golden.frozen import Numbers
-from tests.golden.make_alibi import BIAS_HEADS, HEADS, KEYS, QUERIES
+from tests.golden.make_alibi import BIAS_HEADS, DTYPES, FAR, FAR_HEADS, HEAD_DIM, HEADS, KEYS, PADDED_HEADS, QUERIES
 from tests.oracles import oracle_alibi
-from tests.oracles.answers import asked, asked_in_json, from_json, posted, posted_npy
-from tests.oracles.exact import rounded, rounded_rows
+from tests.oracles.answers import Query, asked, asked_in_json, from_json, posted, posted_npy
+from tests.oracles.exact import rounded, rounded_rows, ulps_apart
 
 SLOPES = "/v1/biases/alibi-slopes"
 BIAS = "/v1/biases/alibi"
@@ -132,3 +132,92 @@ def test_scores_get_the_bias_of_their_head_query_and_key(direct: Client, form: s
     bias = np.array([rounded_rows(head, "float32") for head in exact]).astype(np.float32)
     assert added.dtype == np.float32
     assert np.array_equal(added, scores + bias)
+
+
+PRESETS: dict[str, dict[str, Query]] = {
+    "bloom": {"form": "key-only", "arithmetic": "float32-powers"},
+    "falcon": {"form": "key-only", "arithmetic": "bfloat16"},
+    "mpt": {"form": "last-key", "arithmetic": "float32-reciprocals"},
+    "x_transformers": {"form": "symmetric", "arithmetic": "float32"},
+}
+# PyTorch's float32 power may be an ulp from the rounded one (not where these files were made); bfloat16 hides it.
+ULPS = {"bloom": 1, "falcon": 0, "mpt": 1, "x_transformers": 0}
+
+
+def assert_theirs(ours: NDArray[np.float32], theirs: NDArray[np.float32], library: str, dtype: str = "float32") -> None:
+    """Equal but for what PyTorch's power does to a slope, in ulp of the number format (2^16 or 2^13 float32 ulp)."""
+    assert ours.shape == theirs.shape
+    step = {"float32": 1, "bfloat16": 1 << 16, "float16": 1 << 13}[dtype]
+    assert ulps_apart(ours + 0, theirs + 0).max() <= ULPS[library] * step
+
+
+@pytest.mark.parametrize("library", ["bloom", "mpt", "x_transformers"])
+@pytest.mark.parametrize("heads", HEADS)
+def test_slopes_in_a_librarys_own_arithmetic(direct: Client, alibi: Numbers, library: str, heads: int) -> None:
+    ours = asked(direct, SLOPES, heads=heads, arithmetic=PRESETS[library]["arithmetic"])["slopes"]
+    assert_theirs(ours, alibi[f"{library}.{heads}.slopes"], library)
+
+
+@pytest.mark.parametrize("heads", BIAS_HEADS)
+def test_biases_in_a_librarys_own_arithmetic(direct: Client, alibi: Numbers, heads: int) -> None:
+    for library in ("bloom", "mpt"):
+        ours = asked(direct, BIAS, heads=heads, length=KEYS, **PRESETS[library])["bias"]
+        assert_theirs(ours, alibi[f"{library}.{heads}.bias"], library)
+    ours = asked(direct, BIAS, heads=heads, queries=QUERIES, keys=KEYS, **PRESETS["x_transformers"])["bias"]
+    assert_theirs(ours, alibi[f"x_transformers.{heads}.bias"], "x_transformers")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("heads", PADDED_HEADS)
+def test_tokens_behind_padding(direct: Client, alibi: Numbers, heads: int, dtype: str) -> None:
+    mask = {"attention_mask": alibi["mask"]}
+    for library in ("bloom", "falcon"):
+        ours = posted(direct, BIAS, mask, heads=heads, dtype=dtype, **PRESETS[library])["bias"].astype(np.float32)
+        assert_theirs(ours, alibi[f"{library}.{heads}.padded.{dtype}"], library, dtype)
+    scaled = posted(direct, BIAS, mask, heads=heads, dtype=dtype, head_dim=HEAD_DIM, **PRESETS["falcon"])["bias"]
+    assert_theirs(scaled.astype(np.float32), alibi[f"falcon.{heads}.scaled.{dtype}"], "falcon", dtype)
+
+
+@pytest.mark.parametrize("heads", PADDED_HEADS)
+def test_scores_of_tokens_behind_padding(direct: Client, alibi: Numbers, heads: int) -> None:
+    mask = alibi["mask"]
+    x = np.random.default_rng(3).standard_normal((len(mask), heads, 2, mask.shape[1]), dtype=np.float32)
+    for library in ("bloom", "falcon"):
+        ours = posted(direct, ADD, {"x": x, "attention_mask": mask}, **PRESETS[library])["x"]
+        theirs = x + alibi[f"{library}.{heads}.padded.float32"]
+        assert np.abs(ours - theirs).max() <= 2 * EPS * np.abs(theirs).max()
+        assert (ours == theirs).mean() > (0.99 if ULPS[library] == 0 else 0.5)
+
+
+@pytest.mark.parametrize("heads", PADDED_HEADS)
+def test_distances_between_counted_tokens(direct: Client, alibi: Numbers, heads: int) -> None:
+    ours = posted(direct, BIAS, {"attention_mask": alibi["mask"]}, heads=heads, **PRESETS["x_transformers"])["bias"]
+    assert_theirs(ours, alibi[f"x_transformers.{heads}.counted"], "x_transformers")
+
+
+def test_falcon_where_bfloat16_does_not_hold_the_positions(direct: Client, alibi: Numbers) -> None:
+    ours = asked(direct, BIAS, heads=FAR_HEADS, length=FAR, **PRESETS["falcon"])["bias"]
+    theirs = alibi[f"falcon.{FAR_HEADS}.far"]
+    assert_theirs(ours[None], theirs, "falcon")
+    exact = asked(direct, BIAS, heads=FAR_HEADS, length=FAR, form="key-only")["bias"]
+    assert np.abs(exact - theirs[0]).max() == 1  # so far apart are the two arithmetics
+
+
+def test_heads_without_a_bias(direct: Client, alibi: Numbers) -> None:
+    placed: dict[str, Query] = {"heads": 5, "alibi_num_heads": 3, "queries": QUERIES, "keys": KEYS}
+    ours = asked(direct, BIAS, **placed, **PRESETS["x_transformers"])["bias"]
+    assert_theirs(ours, alibi["x_transformers.3_of_5.bias"], "x_transformers")
+    assert not ours[3:].any()
+
+
+@pytest.mark.parametrize("heads", [5, 12])
+def test_keras_hub_and_nemo_by_their_own_recursion(direct: Client, heads: int) -> None:
+    """keras-hub: the last key at 0, one row a head, its maximum a parameter; NeMo: slopes times 1 / factor."""
+    for bias_max in (8, 6):
+        slopes = np.array([rounded(slope, "float32") for slope in oracle_alibi.slopes(heads, bias_max)], np.float32)
+        theirs = slopes[:, None, None] * np.arange(1 - KEYS, 1, dtype=np.float32)
+        chosen: dict[str, Query] = {"form": "last-key", "arithmetic": "float32", "alibi_bias_max": bias_max}
+        assert np.array_equal(asked(direct, BIAS, heads=heads, length=KEYS, **chosen)["bias"], theirs)
+        longer = (slopes * np.float32(1 / 3))[:, None, None] * np.arange(1 - KEYS, 1, dtype=np.float32)
+        ours = asked(direct, BIAS, heads=heads, length=KEYS, interpolation_factor=3, **chosen)["bias"]
+        assert np.array_equal(ours, longer)
