@@ -326,4 +326,5 @@ KEY_TOKENS = Input(
     ATTENTION_MASK.name,
     "1 for a token and 0 for padding, (keys) or (batch, keys): tokens then stand at 0, 1, ... and padding at 0.",
     required=False,
+    values="flags",
 )

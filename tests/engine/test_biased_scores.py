@@ -11,8 +11,10 @@ from mpmath import mpf
 
 from service.engine import by_key
 from service.engine.rounding import DTYPES
+from service.engine.scheme import Usage
 from tests.engine.answers import DTYPE_NAMES, Array, only, refused
 from tests.oracles.exact import PRECISION_BITS, rounded
+from tests.oracles.usages import proves
 
 RANDOM = np.random.default_rng(23)
 HEADS, QUERIES, KEYS = 3, 4, 6
@@ -41,6 +43,36 @@ def test_scores_get_the_table_and_one_rounding_more(name: str, dtype: str, offse
         got = only(f"apply/{name}", {"x": x}, offset=offset, **chosen)
         assert got.dtype == x.dtype
         assert got.tobytes() == (x + table).tobytes()
+
+
+@proves(
+    "apply/kerple",
+    {
+        "KERPLE-log in GPT-NeoX, with its p as r1 and a as r2": 2,
+        "KERPLE-power in GPT-NeoX, with its a as r1 and p as r2": 2,
+    },
+)
+def test_a_usage_of_kerple_is_that_of_its_table(usage: Usage, oracle: int) -> None:
+    """Which `tests/oracles/test_published_sources.py` compares with its authors' code."""
+    x = RANDOM.standard_normal((2, oracle, QUERIES, KEYS)).astype(np.float32)
+    table = only("biases/kerple", queries=QUERIES, keys=KEYS, **usage.parameters)
+    assert only("apply/kerple", {"x": x}, **usage.parameters).tobytes() == (x + table).tobytes()
+
+
+@proves("apply/sandwich", {"nemo": HEADS, "Inner products of the encodings as encodings/sinusoidal gives them": HEADS})
+def test_a_usage_of_sandwich_is_that_of_its_table(usage: Usage, oracle: int) -> None:
+    x = scores("float32", 2)
+    table = only("biases/sandwich", heads=oracle, queries=QUERIES, keys=KEYS, **usage.parameters)
+    assert only("apply/sandwich", {"x": x}, **usage.parameters).tobytes() == (x + table).tobytes()
+
+
+@proves("apply/fire", {"FIRE as published": 5, "the authors' code at the start of training": 5})
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_usage_of_fire_is_that_of_its_table(dtype: str, usage: Usage, oracle: int) -> None:
+    x, network = scores(dtype, 2), fire_network(oracle)
+    placed = {"queries": QUERIES, "keys": KEYS, "output": "bias", "dtype": dtype}
+    table = only("biases/fire", network, **placed, **usage.parameters)
+    assert only("apply/fire", {"x": x, **network}, **usage.parameters).tobytes() == (x + table).tobytes()
 
 
 def test_sandwich_in_float64() -> None:

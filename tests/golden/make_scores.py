@@ -1,8 +1,8 @@
 """Scores with relative positions, of seven models and x-transformers, frozen: `python -m tests.golden.make_scores`.
 
-`x` (batch, heads, queries, keys) and `q` (batch, heads, queries, dim) are what they were given, all float32; scores are
-`NAME.scores`, what a model adds to its scores is `NAME.bias`, the learned table `NAME.table`, and scores of each query
-with each relative position, not shifted yet, `NAME.relative`.
+All float32. `x` (batch, heads, queries, keys) are scores; `NAME.bias` is what a model adds to them, from a learned
+`NAME.table`, or from `NAME.relative`, the scores of each query with each relative position, not shifted yet. For
+vectors added to keys there are `NAME.q` (heads, length, dim), and only every STEP-th query of `NAME.bias`.
 """
 
 from types import SimpleNamespace
@@ -17,6 +17,8 @@ from tests.golden.make_relative import modeling
 BATCH, HEADS, DIM = 2, 3, 8
 QUERIES, KEYS = 4, 7
 LENGTH = 7
+VECTORS = {"wav2vec2_bert": (90, 73), "vits": (13, 9), "speecht5": (200, 320)}  # length, and rows of the table
+STEP = 11
 RANDOM = 5
 
 
@@ -50,18 +52,20 @@ def x_transformers(table: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(bias(QUERIES, KEYS).detach())
 
 
-def wav2vec2_bert(q: NDArray[np.float32], table: NDArray[np.float32], left: int, right: int) -> NDArray[np.float32]:
+def wav2vec2_bert(q: NDArray[np.float32], table: NDArray[np.float32]) -> NDArray[np.float32]:
     """What Wav2Vec2-BERT adds to its scores, which are scaled."""
     dim = q.shape[-1]
     attention = SimpleNamespace(
-        left_max_position_embeddings=left,
-        right_max_position_embeddings=right,
+        left_max_position_embeddings=64,
+        right_max_position_embeddings=8,
         distance_embedding=library("torch").nn.Embedding.from_pretrained(tensor(table)),
         head_size=dim,
         scaling=dim**-0.5,
     )
-    _, bias = modeling("wav2vec2_bert")._apply_relative_key_position_encoding(attention, tensor(q), tensor(q))
-    return np.asarray(bias)
+    _, bias = modeling("wav2vec2_bert")._apply_relative_key_position_encoding(
+        attention, tensor(q)[None], tensor(q)[None]
+    )
+    return np.asarray(bias[0])
 
 
 def vits(q: NDArray[np.float32], table: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -84,6 +88,9 @@ def speecht5(q: NDArray[np.float32], table: NDArray[np.float32]) -> NDArray[np.f
     return np.asarray(torch.einsum("hqd,qkd->hqk", tensor(q), vectors))
 
 
+MODELS = {"wav2vec2_bert": wav2vec2_bert, "vits": vits, "speecht5": speecht5}
+
+
 def xlnet(relative: NDArray[np.float32], keys: int) -> NDArray[np.float32]:
     """XLNet's shift."""
     kind = next(value for name, value in vars(modeling("xlnet")).items() if hasattr(value, "rel_shift_bnij"))
@@ -96,15 +103,21 @@ def parakeet(relative: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(kind._rel_shift(None, tensor(relative)))[..., : relative.shape[-2]]
 
 
+def vectors() -> Numbers:
+    """What three models make of queries and their tables."""
+    arrays: Numbers = {}
+    for seed, (name, (length, rows)) in enumerate(VECTORS.items()):
+        arrays[f"{name}.q"], arrays[f"{name}.table"] = random(20 + seed, 2, length, DIM), random(30 + seed, rows, DIM)
+        whole = MODELS[name](arrays[f"{name}.q"], arrays[f"{name}.table"])
+        arrays[f"{name}.bias"] = whole[:, ::STEP]
+    return arrays
+
+
 def build() -> Numbers:
     """Everything the file holds, by name."""
     arrays: Numbers = {
         "x": random(0, BATCH, HEADS, QUERIES, KEYS),
-        "q": random(1, HEADS, LENGTH, DIM),
         "t5.table": random(2, 32, HEADS),
-        "wav2vec2_bert.table": random(3, 6, DIM),
-        "vits.table": random(4, 5, DIM),
-        "speecht5.table": random(5, 6, DIM),
         "xlnet-bi.relative": random(6, BATCH, HEADS, QUERIES, QUERIES + KEYS),
         "xlnet-uni.relative": random(7, BATCH, HEADS, QUERIES, KEYS + 1),
         "parakeet.relative": random(8, BATCH, HEADS, LENGTH, 2 * LENGTH - 1),
@@ -112,14 +125,10 @@ def build() -> Numbers:
     for direction in ("bidirectional", "causal"):
         arrays[f"t5.{direction}.bias"] = t5(direction, arrays["t5.table"])
     arrays["x_transformers.bias"] = x_transformers(arrays["t5.table"])
-    q = arrays["q"]
-    arrays["wav2vec2_bert.bias"] = wav2vec2_bert(q[None], arrays["wav2vec2_bert.table"], 4, 1)[0]
-    arrays["vits.bias"] = vits(q, arrays["vits.table"])
-    arrays["speecht5.bias"] = speecht5(q, arrays["speecht5.table"])
     for span in ("xlnet-bi", "xlnet-uni"):
         arrays[f"{span}.bias"] = xlnet(arrays[f"{span}.relative"], KEYS)
     arrays["parakeet.bias"] = parakeet(arrays["parakeet.relative"])
-    return arrays
+    return arrays | vectors()
 
 
 if __name__ == "__main__":

@@ -49,10 +49,10 @@ SCHEME: Scheme[AlibiSlopes, Factors] = Scheme(
         Example("Half of the heads, for contexts twice as long", {"heads": "8", "alibi_num_heads": "4"}),
     ),
     used_by=(
-        Usage("fairseq, x-transformers, MLX, keras-hub: slopes rounded to float32 once", {"arithmetic": "float32"}),
-        Usage("BLOOM, vLLM (passed to attention kernels)", {"arithmetic": "float32-powers"}),
-        Usage("MPT, llm-foundry", {"arithmetic": "float32-reciprocals"}),
-        Usage("Falcon", {"arithmetic": "bfloat16"}),
+        Usage("x-transformers; fairseq, MLX and keras-hub alike", {"arithmetic": "float32"}, "x-transformers"),
+        Usage("BLOOM, vLLM (passed to attention kernels)", {"arithmetic": "float32-powers"}, "bloom"),
+        Usage("MPT, llm-foundry", {"arithmetic": "float32-reciprocals"}, "mpt"),
+        Usage("Falcon", {"arithmetic": "bfloat16"}, "falcon"),
     ),
     properties={"learned parameters": "none"},
 )

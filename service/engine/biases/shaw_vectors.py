@@ -109,10 +109,10 @@ SCHEME: Scheme[ShawVectors, Array] = Scheme(
         ),
     ),
     used_by=(
-        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}),
-        Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}),
-        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}),
-        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}),
+        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}, "tensor2tensor"),
+        Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}, "vits"),
+        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}, "wav2vec2-bert"),
+        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}, "speecht5"),
     ),
     properties={
         "learned parameters": "left + right + 1 vectors as wide as a head, often shared by the heads",

@@ -29,7 +29,7 @@ SCHEME = sum_scheme(
         ),
     ),
     used_by=(
-        Usage("Sandwich in NeMo", {}),
+        Usage("Sandwich in NeMo", {}, "nemo"),
         Usage("Inner products of the encodings as encodings/sinusoidal gives them", {"first_index": "0"}),
     ),
     properties={"learned parameters": "none"},

@@ -31,10 +31,18 @@ SCHEME = sum_scheme(
         ),
     ),
     used_by=(
-        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}),
-        Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}),
-        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}),
-        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159", "scaling": "none"}),
+        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}, "tensor2tensor"),
+        Usage(
+            "VITS (window_size 4), of queries that are scaled already",
+            {"max_relative_position": "4", "beyond": "zero-row", "scaling": "none"},
+            "vits",
+        ),
+        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}, "wav2vec2-bert"),
+        Usage(
+            "SpeechT5, of queries that are scaled already",
+            {"sign": "query-key", "left": "160", "right": "159", "scaling": "none"},
+            "speecht5",
+        ),
     ),
     properties={"learned parameters": "left + right + 1 vectors as wide as a head, often shared by the heads"},
 )

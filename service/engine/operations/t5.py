@@ -29,9 +29,9 @@ SCHEME = sum_scheme(
         ),
     ),
     used_by=(
-        Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3 (text)", {}),
-        Usage("T5 family decoders, ProphetNet, Pix2Struct", {"direction": "causal"}),
-        Usage("x-transformers with causal=True, heads 64 wide", {"direction": "causal", "scale": "8"}),
+        Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3 (text)", {}, "t5"),
+        Usage("T5 family decoders, ProphetNet, Pix2Struct", {"direction": "causal"}, "t5-decoder"),
+        Usage("x-transformers, causal, heads 64 wide", {"direction": "causal", "scale": "8"}, "x-transformers"),
     ),
     properties={"learned parameters": "num_buckets numbers a head: the table"},
 )

@@ -30,10 +30,10 @@ SCHEME = sum_scheme(
         ),
     ),
     used_by=(
-        Usage("Conformer, Wav2Vec2-Conformer, FastSpeech2-Conformer, Parakeet", {}),
-        Usage("Transformer-XL", {"span": "legacy"}),
-        Usage("XLNet (attn_type bi)", {"span": "xlnet-bi"}),
-        Usage("XLNet (attn_type uni)", {"span": "xlnet-uni"}),
+        Usage("Conformer, Wav2Vec2-Conformer, FastSpeech2-Conformer, Parakeet", {}, "conformer"),
+        Usage("Transformer-XL", {"span": "legacy"}, "transformer-xl"),
+        Usage("XLNet (attn_type bi)", {"span": "xlnet-bi"}, "xlnet"),
+        Usage("XLNet (attn_type uni)", {"span": "xlnet-uni"}, "xlnet-uni"),
     ),
     properties={"learned parameters": "none here; the model projects the rows"},
 )
