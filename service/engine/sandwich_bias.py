@@ -36,10 +36,6 @@ class InnerProducts(Params):
 
 
 def _exponents(params: InnerProducts) -> list[Fraction]:
-    if params.dim % 2:
-        raise Refusal(
-            "dim", "odd", f"dim is {params.dim}; frequencies come in pairs of channels, such as {params.dim + 1}"
-        )
     return [Fraction(-2 * (params.first_index + k), params.dim) for k in range(params.dim // 2)]
 
 
@@ -49,19 +45,23 @@ def _nearest(size: Sizes) -> int:
 
 
 def _check(params: InnerProducts, _inputs: Inputs, place: Place) -> None:
-    exponents = _exponents(params)
-    fastest_frequency(params.base, -float(exponents[-1]), "base")
+    if params.dim % 2:
+        raise Refusal(
+            "dim", "odd", f"dim is {params.dim}; frequencies come in pairs of channels, such as {params.dim + 1}"
+        )
+    frequencies = params.dim // 2
+    fastest_frequency(params.base, 2 * (params.first_index + frequencies - 1) / params.dim, "base")
     distances = place.size.largest_distance - _nearest(place.size) + 1
-    if distances * len(exponents) > MOST_SINES:
+    if distances * frequencies > MOST_SINES:
         raise Refusal(
             "dim",
             "out_of_range",
-            f"{distances} distances of {params.dim} channels take {distances * len(exponents)} sines; {MOST_SINES} are "
+            f"{distances} distances of {params.dim} channels take {distances * frequencies} sines; {MOST_SINES} are "
             "computed at most: ask for fewer keys, or a smaller dim",
             limit=MOST_SINES,
-            requested=distances * len(exponents),
+            requested=distances * frequencies,
         )
-    refuse_overflow(place.heads * len(exponents) / 4, place.dtype, "the bias")
+    refuse_overflow(place.heads * frequencies / 4, place.dtype, "the bias")
 
 
 def _prepare(params: InnerProducts, _inputs: Inputs, place: Place) -> Write:
