@@ -13,7 +13,8 @@ import numpy as np
 from service.engine.errors import Refusal
 from service.engine.pairs import Floats, Pair, add, multiply
 from service.engine.random_numbers import uniform
-from service.engine.scheme import Input, Inputs
+from service.engine.rounding import nearest_of_sum
+from service.engine.scheme import Array, Input, Inputs
 from service.engine.weights import seed_of, trained
 
 MOST_WEIGHTS = 16_384
@@ -127,6 +128,11 @@ class Bent:
         """The answer of a head."""
         line = np.searchsorted(self.places, x.high, side="right")
         return add(multiply(x, self.slopes.at((line, head))), self.intercepts.at((line, head)))
+
+    def write(self, x: Pair, heads: slice, out: Array) -> None:
+        """The answers of some heads (heads, …), rounded once."""
+        for head, plane in zip(range(heads.start, heads.stop), out, strict=True):
+            plane[...] = nearest_of_sum(*self.of(x, head), out.dtype)
 
 
 def bent(weights: Network) -> Bent:

@@ -36,6 +36,7 @@ FILES = {
     "masks": ("torch", "transformers"),
     "grids": ("torch", "transformers", "diffusers", "timm", "positional-encodings"),
     "learned": ("torch", "transformers", "timm"),
+    "scores": ("torch", "transformers", "x-transformers"),
 }
 
 

@@ -7,11 +7,10 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.frequencies import refuse_overflow
-from service.engine.logarithms import exact, log1p_product
+from service.engine.interpolated import Interpolated, refuse_large, share_parts
 from service.engine.networks import HIDDEN, MOST_WEIGHTS, NETWORK, WEIGHTS, Bent, Network, bent, network
-from service.engine.pairs import Floats, Pair, add, divide
-from service.engine.quantities import DType, Heads, Integer, Real, Seed
-from service.engine.relative import PIECE, QueryKey, Sizes, line, parts, resolved, sizes, windows
+from service.engine.quantities import DType, Heads, Integer, Seed
+from service.engine.relative import QueryKey, resolved, sizes
 from service.engine.rounding import DTYPES, nearest, nearest_of_sum
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 from service.engine.scores import refuse_uncountable
@@ -19,19 +18,9 @@ from service.engine.scores import refuse_uncountable
 NETWORKS_OWN = ("heads", "hidden", "seed")
 
 
-class Fire(QueryKey):
+class Fire(QueryKey, Interpolated):
     """Parameters of `biases/fire`."""
 
-    c: Annotated[Real, Field(ge=1e-6, le=1e6, description="The learned scale within the logarithm: 0.1 at first.")] = (
-        0.1
-    )
-    threshold: Annotated[
-        Real,
-        Field(ge=1, le=1e12, description="The learned L: queries before it are measured against it: 512 at first."),
-    ] = 512.0
-    eps: Annotated[
-        Real, Field(ge=0, le=1, description="Added to the divisor: 0 as published, 1e-6 in the authors' code.")
-    ] = 0.0
     output: Annotated[
         Literal["distance", "bias", "weights"] | None,
         Field(
@@ -72,9 +61,7 @@ def _tensors(params: Fire, inputs: Inputs) -> Tensors:
     if params.dtype == "float64":
         raise Refusal("dtype", "conflict", "dtype is float64; output=bias is answered in float32, float16 or bfloat16")
     weights = _network(params, inputs)
-    farthest = np.array([float(size.largest_distance)])
-    share = _psi(params, farthest).high / _psi(params, np.array([params.threshold])).high
-    refuse_overflow(weights.bound(float(share[0])), params.dtype, "the bias")
+    refuse_large(params, weights, size, params.dtype)
     return {"bias": Tensor(("head", "query", "key"), (weights.heads, *plane), params.dtype)}
 
 
@@ -86,37 +73,18 @@ def _prepare(params: Fire, inputs: Inputs) -> Bent | Network | None:
     return bent(weights) if output == "bias" else weights
 
 
-def _psi(params: Fire, x: Floats) -> Pair:
-    """ln(1 + c x) for whole or large x >= 0."""
-    high, low = log1p_product(np.full_like(x, params.c), x)
-    return Pair(np.where(x == 0, 0.0, high), np.where(x == 0, 0.0, low))
-
-
 def _rows(params: Fire, _inputs: Inputs, state: Bent | Network | None, tensor: str, start: int, stop: int) -> Array:
     if isinstance(state, Network):
         whole = np.atleast_2d(state.named()[tensor])
         return nearest(whole[start:stop], DTYPES[params.dtype])
     size = sizes(params)
     out = np.empty((stop - start, size.keys), DTYPES[params.dtype])
-    step = max(1, PIECE // size.keys)
-    heads = 1 if state is None else state.heads
-    for row in range(0, len(out), step):
-        for some, query, key, part in parts(heads, size.queries, start + row, out[row : row + step]):
-            share = _share(params, size, query, key, part)
-            if state is None:
-                part[...] = nearest_of_sum(*share, part.dtype)
-            else:
-                for head, plane in zip(range(some.start, some.stop), part, strict=True):
-                    plane[...] = nearest_of_sum(*state.of(share, head), part.dtype)
+    for some, share, part in share_parts(params, 1 if state is None else state.heads, size, start, out):
+        if state is None:
+            part[...] = nearest_of_sum(*share, part.dtype)
+        else:
+            state.write(share, some, part)
     return out
-
-
-def _share(params: Fire, size: Sizes, query: int, key: int, part: Array) -> Pair:
-    """The normalised distances of some queries and keys (queries, keys)."""
-    along = _psi(params, np.abs(line(size, query, key, part)).astype(np.float64))
-    positions = np.arange(query, query + part.shape[1]) + np.float64(size.offset)
-    divisor = add(_psi(params, np.maximum(positions, params.threshold)), exact(np.full(len(positions), params.eps)))
-    return divide(Pair(*(windows(half, part) for half in along)), divisor.at((slice(None), None)))
 
 
 def _facts(params: Fire, inputs: Inputs) -> Facts:

@@ -17,18 +17,11 @@ from service.engine.quantities import (
     Length,
     Queries,
 )
+from service.engine.relative_scores import Span, ends
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 from service.engine.scores import extent
 from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
-
-Span = Annotated[
-    Literal["both", "legacy", "xlnet-bi", "xlnet-uni"],
-    Field(
-        description="Rows, in this order: `both` keys - 1 ... -(queries - 1) (Conformer); `legacy` keys - 1 ... 0 "
-        "(Transformer-XL, the older Conformer); `xlnet-bi` keys ... -(queries - 1); `xlnet-uni` keys ... 0."
-    ),
-]
 
 
 class TransformerXL(SinusoidalTable):
@@ -56,8 +49,7 @@ class TransformerXL(SinusoidalTable):
 def _ends(params: TransformerXL) -> tuple[int, int]:
     """The first position and the last: they descend, or negated ascend."""
     queries, keys, _ = extent(params.length, params.queries, params.keys, None)
-    first = keys if params.span.startswith("xlnet") else keys - 1
-    return first, 1 - queries if params.span in ("both", "xlnet-bi") else 0
+    return ends(params.span, queries, keys)
 
 
 def _tensors(params: TransformerXL, _inputs: Inputs) -> Tensors:
