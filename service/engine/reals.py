@@ -69,9 +69,12 @@ def pair_of_sine(sine: Decimal) -> tuple[float, float]:
     That matters where the angle is half way between two floats: sin(9 * 1e-200) rounds towards 0. So a tiny
     sine is made smaller by more than the digits' error, and low is cut, lest it round to the half-way point.
     """
-    if not 0 < abs(sine) < TINY:
-        return pair(sine)
-    smaller = sine * LITTLE_LESS
+    return pair_below(sine) if 0 < abs(sine) < TINY else pair(sine)
+
+
+def pair_below(number: Decimal) -> tuple[float, float]:
+    """A number that is a hair nearer to 0 than its digits tell, as high + low: see `pair_of_sine`."""
+    smaller = number * LITTLE_LESS
     high = float(smaller)
     rest = smaller - Decimal(high)
     low = float(rest)
@@ -159,7 +162,7 @@ class Reals:
             return Reals(tuple(operation(mine, theirs) for mine, theirs in paired))
 
 
-def geometric(base: float, exponents: Sequence[Fraction]) -> Reals:
+def geometric(base: Number, exponents: Sequence[Fraction]) -> Reals:
     """base ** exponent for each exponent, base > 0.
 
     One logarithm, then one exponential for each *different step* between neighbouring exponents: the

@@ -36,7 +36,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.pairs import Floats, Pair, add, halves, multiply, negative, two_sum
-from service.engine.reals import MANY_DIGITS, NOISE, Reals, pair_of_sine, pi, real, sine_cosine
+from service.engine.reals import (
+    MANY_DIGITS,
+    NOISE,
+    TINY,
+    Number,
+    Reals,
+    pair,
+    pair_below,
+    pair_of_sine,
+    pi,
+    real,
+    sine_cosine,
+)
 
 Indices = NDArray[np.intp]
 
@@ -47,15 +59,20 @@ SLOWEST = 2.0**-400  # below, and for positions as small, the words would run ou
 UNIT, WORD_CUT = 2.0**-90, 2.0**-140
 PLAIN_WORDS, PLAIN_UNIT, PLAIN_WORD_CUT = 4, 2.0**-44, 2.0**-92
 NOTHING_KNOWN = 2.0  # an error bound as wide as all sines and cosines together
+LITTLE_MORE = 1 + 2.0**-20  # for what is rounded in the bounds themselves, and in multiplying by an amplitude
 
 
 class Angles:
-    """Some frequencies, prepared.
+    """Some frequencies, prepared, and what their sines and cosines are multiplied by.
 
-    `words` (6, count): F = frequency / 2 pi, largest word first; `speed` (count,): |frequency| to float64.
+    `words` (6, count): F = frequency / 2 pi, largest word first; `speed` (count,): |frequency| to float64;
+    `amplitude`: None where it is 1.
     """
 
-    def __init__(self, frequencies: Reals) -> None:
+    def __init__(self, frequencies: Reals, amplitude: Number = 1) -> None:
+        (exact,) = Reals.of([amplitude])
+        self.amplitude = None if exact == 1 else exact
+        self.scale = _constants(Reals((exact,))).at(0)
         with localcontext(MANY_DIGITS):
             self.turns = tuple(frequency / (2 * pi()) for frequency in frequencies)
         self.speed = np.array([abs(float(frequency)) for frequency in frequencies], np.float64)
@@ -64,6 +81,17 @@ class Angles:
         self.words = np.array([_words(turn) for turn in self.turns], np.float64).reshape(-1, WORDS).T.copy()
 
     def at(self, positions: Floats, channels: Indices | slice) -> tuple[Pair, Pair]:
+        """sin and cos of positions * frequencies[channels], times the amplitude, in double-double, broadcast."""
+        return self.scaled(self.of_unit_amplitude(positions, channels))
+
+    def scaled(self, waves: tuple[Pair, Pair]) -> tuple[Pair, Pair]:
+        """Sines and cosines times the amplitude."""
+        if self.amplitude is None:
+            return waves
+        sine, cosine = waves
+        return multiply(sine, self.scale), multiply(cosine, self.scale)
+
+    def of_unit_amplitude(self, positions: Floats, channels: Indices | slice) -> tuple[Pair, Pair]:
         """sin and cos of positions * frequencies[channels] in double-double, broadcast."""
         turn = _fraction_of_product(positions, self.words[:, channels])
         step = np.rint(turn.high * STEPS)
@@ -85,7 +113,8 @@ class Angles:
         sine, cosine = _plain_taylor(turn * _TAU.high)
         index = step.astype(np.intp) % STEPS
         step_sine, step_cosine = _STEP_SINES.high[index], _STEP_COSINES.high[index]
-        return step_sine * cosine + step_cosine * sine, step_cosine * cosine - step_sine * sine
+        waves = step_sine * cosine + step_cosine * sine, step_cosine * cosine - step_sine * sine
+        return waves if self.amplitude is None else (waves[0] * self.scale.high, waves[1] * self.scale.high)
 
     def errors(self, positions: Floats, channels: Indices | slice, *, plain: bool = False) -> tuple[Floats, Floats]:
         """Bounds of the absolute errors of `at`, or of `plainly`, for the sines and for the cosines."""
@@ -94,14 +123,22 @@ class Angles:
         angle = distance * speed
         words = word_cut * angle
         blind = ((distance < SLOWEST) & (distance > 0)) | ((speed < SLOWEST) & (speed > 0))
-        unknown = np.where(blind, NOTHING_KNOWN, 0.0)
-        return unit * np.minimum(angle, 1.0) + words + unknown, unit + words + unknown
+        unknown = words + np.where(blind, NOTHING_KNOWN, 0.0)
+        most = LITTLE_MORE * np.abs(self.scale.high)
+        return most * (unit * np.minimum(angle, 1.0) + unknown), most * (unit + unknown)
 
     def exactly(self, position: float, channel: int) -> tuple[tuple[float, float], tuple[float, float]]:
         """sin and cos of one angle with some 45 digits or more, each as high + low; zeros, ones are exact."""
         with localcontext(MANY_DIGITS):
             sine, cosine = sine_cosine_of_turn(real(position) * self.turns[channel])
-            return pair_of_sine(sine), pair_of_sine(cosine)
+            if self.amplitude is None:
+                return pair_of_sine(sine), pair_of_sine(cosine)
+            return self._scaled_exactly(sine, cosine), self._scaled_exactly(cosine, sine)
+
+    def _scaled_exactly(self, wave: Decimal, other: Decimal) -> tuple[float, float]:
+        """A sine or cosine times the amplitude; below the digits of a tiny angle, and of 1 beside one."""
+        product = wave * (self.amplitude or 1)
+        return pair_below(product) if 0 < min(abs(wave), abs(other)) < TINY else pair(product)
 
 
 def turned(a: tuple[Pair, Pair], b: tuple[Pair, Pair]) -> tuple[Pair, Pair]:

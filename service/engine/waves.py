@@ -26,7 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from service.engine.blocks import ROWS_ERROR, Array, Block, Grid, Offsets, Outs, Places, Scratch, Target, Waveform
 from service.engine.pairs import Floats, Pair, Rows, multiply
-from service.engine.reals import MANY_DIGITS, Reals, pair, real
+from service.engine.reals import MANY_DIGITS, Number, Reals, pair, real
 from service.engine.rounding import decide, nearest_of_sum
 from service.engine.sines import Angles, Indices, turned
 
@@ -50,12 +50,14 @@ class Waves:
     [[0.0, 0.0], [0.8414709568023682, 0.4794255495071411], [0.9092974066734314, 0.8414709568023682]]
     """
 
-    def __init__(self, frequencies: Reals) -> None:
+    def __init__(self, frequencies: Reals, amplitude: Number = 1) -> None:
+        """`amplitude`, 0 or from 2^-100 to 2^100, multiplies the sines and cosines before they are rounded."""
         self.frequencies = frequencies
+        self._silent = amplitude == 0
         self.count = len(frequencies)
         starts = range(0, self.count, PANEL_CHANNELS)
         groups = 2 if self.count <= MOST_KEPT else 0
-        self._panels = [Panel(frequencies[start : start + PANEL_CHANNELS], groups) for start in starts]
+        self._panels = [Panel(frequencies[start : start + PANEL_CHANNELS], groups, amplitude) for start in starts]
 
     def write(self, positions: range | Floats, sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> None:
         """Fill sin and cos, each (len(positions), count), of any of the four dtypes, strided views included.
@@ -67,6 +69,11 @@ class Waves:
         if not isinstance(positions, range):
             positions = np.asarray(positions, np.float64)
         _check_positions(positions)
+        if self._silent:
+            for out in (sin, cos):
+                if out is not None:
+                    out[...] = 0
+            return
         for index, panel in enumerate(self._panels):
             columns = slice(index * PANEL_CHANNELS, (index + 1) * PANEL_CHANNELS)
             for arrays in _alike(sin, cos):
@@ -90,8 +97,10 @@ def _check_positions(positions: range | Floats) -> None:
 class Panel:
     """Up to 128 frequencies: few enough for a block of at least 128 rows to stay in cache."""
 
-    def __init__(self, frequencies: Reals, kept_groups: int) -> None:
-        self.angles = Angles(frequencies)
+    def __init__(self, frequencies: Reals, kept_groups: int, amplitude: Number) -> None:
+        self.angles = Angles(frequencies, amplitude)
+        # The bounds of blocks are those of values up to 1.
+        self._loud = amplitude > 1
         self.frequencies = frequencies
         self.count = len(frequencies)
         self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R, a power of two
@@ -101,7 +110,8 @@ class Panel:
 
     def write(self, positions: range | Floats, outs: Outs) -> None:
         """Fill the arrays, each (len(positions), count)."""
-        if len(positions) <= FEW_ROWS or self._row_errors(_farthest(positions)).max() > ROWS_ERROR:
+        few = self._loud or len(positions) <= FEW_ROWS
+        if few or self._row_errors(_farthest(positions)).max() > ROWS_ERROR:
             self._write_singly(np.array(positions, np.float64), outs)
             return
         scratch = Scratch.of_thread(tuple(outs), self.stride, self.count)
@@ -177,13 +187,13 @@ class Panel:
         bases, which = np.unique(base, return_inverse=True)
         if bases.size * SHARED > positions.size or (offset != np.rint(offset)).any():
             return None
-        rows = Rows(*self.angles.at(bases[:, None] * self.stride, slice(None)))
+        rows = Rows(*self.angles.of_unit_amplitude(bases[:, None] * self.stride, slice(None)))
         at = offset.astype(np.intp)
         blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, self.stride))
         return Plan(self._grid(rows, _farthest(positions)), blocks, lambda row: (which[row], at[row]))
 
     def _grid(self, bases: Rows, farthest: float) -> Grid:
-        return Grid(bases, self.offsets, self._row_errors(farthest))
+        return Grid(Rows(*self.angles.scaled(bases)), self.offsets, self._row_errors(farthest))
 
     def _row_errors(self, farthest: float) -> Floats:
         """Of sines and cosines (2, count): the errors of a coarse, a fine and an offset row, and one to spare.
@@ -200,7 +210,7 @@ class Panel:
         fine = 1 << count.bit_length() // 2
         coarse = -(-count // fine)
         positions = [start + step * fine * rung for rung in range(coarse)] + [step * rung for rung in range(fine)]
-        rows = Rows(*self.angles.at(np.array(positions, np.float64)[:, None], slice(None)))
+        rows = Rows(*self.angles.of_unit_amplitude(np.array(positions, np.float64)[:, None], slice(None)))
         sums = Rows(*turned(rows.at(np.s_[:coarse, None]), rows.at(np.s_[None, coarse:])))
         return sums.reshaped(coarse * fine, self.count).at(slice(count))
 

@@ -9,14 +9,30 @@ from service.engine.arithmetics import Angles
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Columns, DType, HeadDim
-from service.engine.rotary import Rotary, arithmetic_note, fastest, rotary_angles, rotary_width, write_columns
+from service.engine.rotary import (
+    Rotary,
+    divisors,
+    fastest,
+    resolved,
+    rotary_angles,
+    rotary_facts,
+    rotary_notes,
+    table_width,
+    write_columns,
+)
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 
 Output = Annotated[
-    Literal["cos-sin", "angles", "frequencies"],
-    Field(description="`cos-sin`: both tables; `angles`: position * frequency; `frequencies`: one a pair (inv_freq)."),
+    Literal["cos-sin", "angles", "frequencies", "divisors"],
+    Field(
+        description="`cos-sin`: both tables; `angles`: position * frequency; `frequencies`: one a pair (inv_freq); "
+        "`divisors`: what the scaling divides each frequency by (GGUF rope_freqs)."
+    ),
 ]
+
+
+PER_PAIR = ("frequencies", "divisors")  # outputs that have no positions
 
 
 class Rope(Rotary, Positioned):
@@ -29,11 +45,14 @@ class Rope(Rotary, Positioned):
 
 
 def _tensors(params: Rope, inputs: Inputs) -> Tensors:
-    width = rotary_width(params, params.dim)
+    width = table_width(params, params.dim)
     fast = fastest(params, width)
     if params.output == "frequencies":
         refuse_overflow(fast, params.dtype, "the largest frequency")
         return {"frequencies": Tensor(("frequency",), (width // 2,), params.dtype)}
+    if params.output == "divisors":
+        divisors(params, width, DTYPES[params.dtype])
+        return {"divisors": Tensor(("frequency",), (width // 2,), params.dtype)}
     places = where(params, inputs)
     if params.output == "angles":
         refuse_overflow(fast * places.farthest, params.dtype, "the largest angle")
@@ -44,15 +63,17 @@ def _tensors(params: Rope, inputs: Inputs) -> Tensors:
 
 
 def _prepare(params: Rope, _inputs: Inputs) -> Angles:
-    return rotary_angles(params, rotary_width(params, params.dim))
+    return rotary_angles(params, table_width(params, params.dim))
 
 
 def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, stop: int) -> Array:
     dtype = DTYPES[params.dtype]
     if tensor == "frequencies":
         return state.frequencies(dtype)[None, :]
+    if tensor == "divisors":
+        return divisors(params, table_width(params, params.dim), dtype)[None, :]
     at = part(params, inputs, start, stop)
-    width = rotary_width(params, params.dim)
+    width = table_width(params, params.dim)
     full = tensor != "angles" and params.columns == "full"
     out = np.empty((stop - start, width if full else width // 2), dtype)
     if tensor == "angles":
@@ -63,11 +84,11 @@ def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, 
 
 
 def _sequence(params: Rope, inputs: Inputs) -> Sequence | None:
-    return None if params.output == "frequencies" else sequence(params, inputs)
+    return None if params.output in PER_PAIR else sequence(params, inputs)
 
 
 def _facts(params: Rope, _inputs: Inputs) -> Facts:
-    return {"rotary_dim": rotary_width(params, params.dim), "attention_factor": 1.0}
+    return rotary_facts(params, params.dim)
 
 
 def _notes(params: Rope, _inputs: Inputs) -> list[str]:
@@ -75,13 +96,13 @@ def _notes(params: Rope, _inputs: Inputs) -> list[str]:
         "cos-sin": (),
         "angles": ("columns", "pairing"),
         "frequencies": ("length", "offset", "positions", "columns", "pairing"),
+        "divisors": ("length", "offset", "positions", "columns", "pairing", "arithmetic"),
     }
-    return arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
+    return rotary_notes(params) + unused(params, without[params.output], f"output={params.output}")
 
 
 def _resolve(params: Rope, _inputs: Inputs) -> Rope:
-    width = rotary_width(params, params.dim)
-    return params.model_copy(update={"rotary_dim": width, "partial_rotary_factor": None})
+    return resolved(params, params.dim)
 
 
 DESCRIPTION = """\

@@ -10,7 +10,17 @@ from pydantic import Field
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.positions import Values
-from service.engine.rotary import Rotary, arithmetic_note, fastest, pair_members, rotary_angles, rotary_width
+from service.engine.rotary import (
+    Rotary,
+    amplitude,
+    fastest,
+    pair_members,
+    resolved,
+    rotary_angles,
+    rotary_facts,
+    rotary_notes,
+    table_width,
+)
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.vectors import (
@@ -85,8 +95,9 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
     for name, array in arrays.items():
         refuse_odd_shapes(name, array, 1, "(…, heads, length, dim), (length, dim) or (dim)")
         refuse_overflow(name, array, answer_dtype(params.dtype, array))
-    width = rotary_width(params, arrays["q"].shape[-1])
+    width = table_width(params, arrays["q"].shape[-1])
     fastest(params, width)
+    amplitude(params, width, params.direction)
     if "k" in arrays and arrays["k"].shape[-1] != arrays["q"].shape[-1]:
         raise Refusal(
             "/tensors/k",
@@ -115,7 +126,7 @@ def _prepare(params: ApplyRope, inputs: Inputs) -> Turn:
     width = _check(params, inputs)
     arrays = _arrays(inputs)
     at, batches = positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
-    angles = rotary_angles(params, width)
+    angles = rotary_angles(params, width, params.direction)
     dtypes = {answer_dtype(params.dtype, array) for array in arrays.values()}
     return Turn(width, batches, {dtype: _table(params, angles, at, width, dtype) for dtype in dtypes})
 
@@ -179,18 +190,17 @@ def partners(x: Array, pairing: str) -> Array:
 
 
 def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
-    return {"rotary_dim": rotary_width(params, inputs["q"].shape[-1]), "attention_factor": 1.0}
+    return rotary_facts(params, inputs["q"].shape[-1])
 
 
 def _resolve(params: ApplyRope, inputs: Inputs) -> ApplyRope:
-    width = rotary_width(params, inputs["q"].shape[-1])
-    return params.model_copy(update={"rotary_dim": width, "partial_rotary_factor": None})
+    return resolved(params, inputs["q"].shape[-1])
 
 
 def _state_bytes(params: ApplyRope, inputs: Inputs) -> int:
     """cos and sin of every position in the widest number format."""
     rows = inputs["positions"].size if "positions" in inputs else _rows_of(params, inputs["q"].shape).length
-    return 2 * 8 * rows * rotary_width(params, inputs["q"].shape[-1])
+    return 2 * 8 * rows * table_width(params, inputs["q"].shape[-1])
 
 
 DESCRIPTION = """\
@@ -218,7 +228,7 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    notes=lambda params, _inputs: arithmetic_note(params),
+    notes=lambda params, _inputs: rotary_notes(params),
     resolve=_resolve,
     state_bytes=_state_bytes,
     inputs=(
