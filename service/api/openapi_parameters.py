@@ -7,6 +7,7 @@ import orjson
 
 from service.api.openapi_schemas import TEXT, Schema, has_several, pascal, ref
 from service.api.parameters import parameters_schema
+from service.api.pasted import query_names
 from service.api.query import PRESET, REPLY_PARAMETERS
 from service.api.variations import AnyScheme, choices
 from service.engine import SCHEMES
@@ -20,7 +21,8 @@ def parameters(scheme: AnyScheme, names: list[str], kind: str) -> list[Schema]:
     tensor = [parameter_ref(_own(scheme, "tensor"))] if has_several(scheme) else []
     path = [parameter_ref("extension")] if kind == "file" else []
     spelling = [parameter_ref("nonfinite")] if kind == "json" and may_be_infinite(scheme) else []
-    return [*path, *own, *tensor, *spelling, parameter_ref(_own(scheme, "revision"))]
+    pasted = [parameter_ref(_own(scheme, name)) for name in query_names(scheme)]
+    return [*path, *own, *pasted, *tensor, *spelling, parameter_ref(_own(scheme, "revision"))]
 
 
 def _own(scheme: AnyScheme, name: str) -> str:
@@ -36,6 +38,8 @@ def parameter_components() -> Iterator[tuple[str, Schema]]:
         whole = parameters_schema(scheme)
         for name, schema in whole["properties"].items():
             yield _own(scheme, name), _parameter(scheme, name, schema, name in whole["required"])
+        for name, description in query_names(scheme).items():
+            yield _own(scheme, name), _query(name, TEXT, description)
         if scheme.presets:
             yield _own(scheme, "preset"), _query("preset", ref(pascal(scheme.family, scheme.name, "preset")))
         if has_several(scheme):
@@ -48,8 +52,8 @@ def parameter_components() -> Iterator[tuple[str, Schema]]:
     yield "If-Range", _header("If-Range", "The ETag that `Range` is about: the whole file if it is another one.")
 
 
-def _query(name: str, schema: Schema) -> Schema:
-    description = PRESET if name == "preset" else REPLY_PARAMETERS[name]
+def _query(name: str, schema: Schema, description: str = "") -> Schema:
+    description = description or (PRESET if name == "preset" else REPLY_PARAMETERS[name])
     return {"name": name, "in": "query", "description": description, "required": False, "schema": schema}
 
 

@@ -130,7 +130,7 @@ def _by_turns(params: Scaling, inv_freq: Singles, band: Band) -> Singles:
 
 def _longrope(params: Scaling, width: int) -> Singles:
     divisors = params.long_factor if list_used(params) == "long" else params.short_factor
-    return ONE / (np.asarray(given(divisors), np.float64).astype(np.float32) * float32_periods(params.base, width, width // 2))
+    return ONE / (_singles(given(divisors)) * float32_periods(params.base, width, width // 2))
 
 
 def _llama3(params: Scaling, width: int) -> Singles:
@@ -147,11 +147,15 @@ def _proportional(params: Scaling, width: int) -> Singles:
 
 
 def _given_frequencies(params: Scaling, _width: int) -> Singles:
-    return np.asarray(given(params.frequencies), np.float64).astype(np.float32)
+    return _singles(given(params.frequencies))
 
 
 def _divided(params: Scaling, width: int) -> Singles:
-    return _plain(params, width) / np.asarray(given(params.divisors), np.float64).astype(np.float32)
+    return _plain(params, width) / _singles(given(params.divisors))
+
+
+def _singles(numbers: tuple[float, ...]) -> Singles:
+    return np.asarray(numbers, np.float64).astype(np.float32)
 
 
 RULES: Mapping[str, Callable[[Scaling, int], Singles]] = {

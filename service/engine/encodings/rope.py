@@ -9,6 +9,7 @@ from service.engine.arithmetics import Angles
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Columns, DType, HeadDim
+from service.engine.rope_block import ROPE_BLOCK
 from service.engine.rotary import (
     Rotary,
     divisors,
@@ -115,6 +116,7 @@ c_1, c_1, ..., for channel 2k turning with 2k + 1. `columns=half` is c_0 ... c_h
 Axes: (position, channel). `.npy` stacks cos and sin in that order."""
 
 SCHEME: Scheme[Rope, Angles] = Scheme(
+    pasted=ROPE_BLOCK,
     family="encodings",
     name="rope",
     title="Rotary position embedding: cos and sin tables",

@@ -10,6 +10,7 @@ from pydantic import Field
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.positions import Values
+from service.engine.rope_block import ROPE_BLOCK
 from service.engine.rotary import (
     Rotary,
     amplitude,
@@ -217,6 +218,7 @@ sin are rounded once to the number format of the vectors, then the two products 
 The body is JSON, one `.npy` (q) or a safetensors file with `q`, `k` and, if you like, `positions`."""
 
 SCHEME: Scheme[ApplyRope, Turn] = Scheme(
+    pasted=ROPE_BLOCK,
     family="apply",
     name="rope",
     title="RoPE applied to queries and keys",
