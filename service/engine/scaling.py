@@ -15,7 +15,7 @@ from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, Base, Integer, Real, listed_reals
 from service.engine.rotary_width import RotaryWidth
 
-SMALLEST_AMPLITUDE = 1e-6
+SMALLEST_AMPLITUDE = 1 / 1024
 
 
 def _truth(value: object) -> object:
