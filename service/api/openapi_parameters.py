@@ -7,10 +7,12 @@ import orjson
 
 from service.api.openapi_schemas import TEXT, Schema, has_several, pascal, ref
 from service.api.parameters import parameters_schema
-from service.api.pasted import query_names
+from service.api.pasted import LAYER_TYPE, query_names
 from service.api.query import PRESET, REPLY_PARAMETERS
 from service.api.variations import AnyScheme, choices
 from service.engine import SCHEMES
+
+JSON_OBJECT = {"type": "string", "pattern": r"^\s*(\{[\s\S]*\}|null)\s*$"}
 
 
 def parameters(scheme: AnyScheme, names: list[str], kind: str) -> list[Schema]:
@@ -39,7 +41,8 @@ def parameter_components() -> Iterator[tuple[str, Schema]]:
         for name, schema in whole["properties"].items():
             yield _own(scheme, name), _parameter(scheme, name, schema, name in whole["required"])
         for name, description in query_names(scheme).items():
-            yield _own(scheme, name), _query(name, TEXT, description)
+            schema = TEXT if name == LAYER_TYPE else JSON_OBJECT
+            yield _own(scheme, name), _query(name, schema, description)
         if scheme.presets:
             yield _own(scheme, "preset"), _query("preset", ref(pascal(scheme.family, scheme.name, "preset")))
         if has_several(scheme):

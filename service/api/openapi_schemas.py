@@ -120,9 +120,7 @@ def _body(scheme: AnyScheme) -> Schema:
 
 def body_parameters(scheme: AnyScheme) -> list[str]:
     """The query parameters beside a body: positions in the body leave nothing for those in the address to say."""
-    at_positions = not (scheme.needs_body or scheme.pasted) and any(
-        array.name == "positions" for array in scheme.inputs
-    )
+    at_positions = not scheme.needs_body and any(array.name == "positions" for array in scheme.inputs)
     left_out = {*Positioned.model_fields, *QueryKeyPositions.model_fields} if at_positions else set()
     return [name for name in scheme.params.model_fields if name not in left_out]
 

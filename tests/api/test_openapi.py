@@ -15,6 +15,7 @@ from service.api.openapi import document, text
 from service.api.openapi_operations import operation_id
 from service.api.openapi_responses import ANY_REQUEST
 from service.api.problems import PROBLEMS
+from service.api.pasted import LAYER_TYPE, query_names
 from service.api.query import REPLY_PARAMETERS
 from service.api.schemes import address
 from service.engine import SCHEMES, by_key
@@ -169,7 +170,7 @@ def test_the_parameters_are_those_that_the_service_takes(scheme: AnyScheme, meth
     fields = set(scheme.params.model_fields)
     if method == "post" and scheme.inputs[0].name == "positions":
         fields -= {"length", "queries", "keys", "offset", "positions"}
-    assert told - set(REPLY_PARAMETERS) == fields | ({"preset"} if scheme.presets else set())
+    assert told - set(REPLY_PARAMETERS) == fields | {*query_names(scheme)} | ({"preset"} if scheme.presets else set())
     assert "revision" in told
     assert ("nonfinite" in told) == (kind == "json" and (scheme.infinite or scheme.needs_body))
 
@@ -178,7 +179,7 @@ def test_tensor_is_offered_where_an_answer_holds_several() -> None:
     offered = {name for name in IDS if "tensor" in parameters(OPERATIONS[name][2])}
     assert offered == {name for name in IDS if name.startswith(("encodings_rope", "apply_rope", "analyses_precision"))}
     schema = resolved(DOCUMENT, parameters(OPERATIONS["encodings_rope"][2])["tensor"]["schema"])
-    assert schema["enum"] == ["cos", "sin", "angles", "frequencies"]
+    assert schema["enum"] == ["cos", "sin", "angles", "frequencies", "divisors"]
 
 
 def test_a_parameter_in_full() -> None:
@@ -226,7 +227,7 @@ def test_the_service_refuses_what_the_schemas_exclude(scheme: AnyScheme, name: s
             assert answer.status_code == 422, (parameter, value)
             assert problem(answer)["errors"][0]["parameter"] == parameter
             checked.add(parameter)
-    assert checked == set(parameters(OPERATIONS[name][2]))
+    assert checked == set(parameters(OPERATIONS[name][2])) - {LAYER_TYPE}
 
 
 def excluded(schema: dict[str, Any]) -> Iterator[str]:
@@ -239,7 +240,7 @@ def excluded(schema: dict[str, Any]) -> Iterator[str]:
         "pattern": lambda _pattern: ",".join(["0"] * 513),
     }
     yield from (str(value(schema[word])) for word, value in outside.items() if word in schema)
-    if "enum" in schema or "pattern" in schema:
+    if "enum" in schema or "pattern" in schema or schema["type"] == "boolean":
         yield "nonsense"
 
 
@@ -311,7 +312,7 @@ def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, 
                 assert not list(faults(DOCUMENT, schema, answer.json())), (parameter, choice)
             else:
                 # these go with another choice
-                assert parameter in ("preset", "tensor", "frequency_form", "spacing", "coordinates")
+                assert parameter in ("preset", "rope_type", "tensor", "frequency_form", "spacing", "coordinates")
 
 
 def test_the_other_examples_work(direct: Client) -> None:
