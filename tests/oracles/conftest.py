@@ -2,7 +2,16 @@
 
 import pytest
 
-from tests.golden import make_alibi, make_fourier, make_masks, make_relative, make_rope, make_sinusoidal, make_timestep
+from tests.golden import (
+    make_alibi,
+    make_fourier,
+    make_masks,
+    make_relative,
+    make_rope,
+    make_scaling,
+    make_sinusoidal,
+    make_timestep,
+)
 from tests.golden.frozen import Numbers, load
 
 SOURCES = ["frozen", pytest.param("live", marks=pytest.mark.oracle)]
@@ -48,3 +57,9 @@ def fourier(request: pytest.FixtureRequest) -> Numbers:
 def masks(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_masks.py` describes."""
     return load("masks") if request.param == "frozen" else make_masks.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def scaling(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_scaling.py` describes."""
+    return load("scaling") if request.param == "frozen" else make_scaling.build()

@@ -16,6 +16,7 @@ RELEASES = {
 }
 FILES = {
     "rope": ("torch", "transformers"),
+    "scaling": ("torch", "transformers"),
     "sinusoidal": ("torch", "transformers", "diffusers"),
     "calendar": ("gluonts", "pandas"),
     "fourier": ("torch", "transformers", "diffusers"),
