@@ -47,7 +47,7 @@ class Exact:
         self.waves.write(at, sin, cos)
 
     def angles(self, at: Values, out: Array) -> None:
-        products(_as_float64(at), self.waves.frequencies, out)
+        products(as_float64(at), self.waves.frequencies, out)
 
     def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
         return values(self.waves.frequencies, dtype)
@@ -74,7 +74,7 @@ class Float32:
         return self.inv_freq.astype(dtype)
 
     def _angles(self, at: Values) -> Singles:
-        places = _as_float64(at).astype(np.float32)
+        places = as_float64(at).astype(np.float32)
         if self.position_divisor != 1:
             places /= np.float32(self.position_divisor)
         angles: Singles = places[:, None] * self.inv_freq
@@ -90,10 +90,10 @@ class Ggml:
     scaling: GgmlScaling = UNSCALED
 
     def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
-        write_float32(self._angles(_as_float64(at)), sin, cos, self.scaling.amplitude)
+        write_float32(self._angles(as_float64(at)), sin, cos, self.scaling.amplitude)
 
     def angles(self, at: Values, out: Array) -> None:
-        out[...] = self._angles(_as_float64(at)).astype(out.dtype)
+        out[...] = self._angles(as_float64(at)).astype(out.dtype)
 
     def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
         inv_freq: Array = self._angles(np.ones(1))[0].astype(dtype)
@@ -103,7 +103,8 @@ class Ggml:
         return ggml_angles(self.base, self.width, at, self.scaling)
 
 
-def _as_float64(at: Values) -> Floats:
+def as_float64(at: Values) -> Floats:
+    """Positions as an array."""
     if isinstance(at, range):
         return np.arange(at.start, at.stop, dtype=np.float64)
     return at

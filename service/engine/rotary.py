@@ -1,15 +1,16 @@
 """What every rotary scheme shares: the rotated width, the frequencies in each arithmetic, and cos and sin of rows."""
 
 from decimal import Decimal, localcontext
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
+from pydantic import Field
 
 from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact, Float32, Ggml, refuse_base_of_no_model
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, fastest_frequency
-from service.engine.positions import Values
-from service.engine.quantities import Arithmetic, Pairing
+from service.engine.positions import Values, Where
+from service.engine.quantities import Arithmetic, Origin, Pairing, Real
 from service.engine.reals import MANY_DIGITS
 from service.engine.rotary_width import rotary_width
 from service.engine.scaling import PER_PAIR, Scaling, completed, list_used, scaling_notes
@@ -26,6 +27,7 @@ from service.engine.scaling_exact import (
 from service.engine.scaling_single import GGML_TYPES, ggml_scaling, scaled_float32_frequencies
 from service.engine.scheme import Array, Facts
 from service.engine.waves import Waves, values
+from service.engine.xpos import Decay, ExactXPos, Float32XPos, Role, refuse_far
 
 
 class Rotary(Scaling):
@@ -33,6 +35,17 @@ class Rotary(Scaling):
 
     pairing: Pairing = "half"
     arithmetic: Arithmetic = "exact"
+    xpos_scale_base: Annotated[
+        Real | None,
+        Field(ge=1, le=1e6, description="xPos: B, the positions over which amplitudes fall (512; left out: no xPos)."),
+    ] = None
+    xpos_center: Annotated[
+        Origin,
+        Field(
+            description="xPos: c, the position whose amplitude is 1. x-transformers: length // 2; torchscale: "
+            "(length + 1) // 2."
+        ),
+    ] = 0.0
 
 
 R = TypeVar("R", bound=Rotary)
@@ -124,18 +137,43 @@ def amplitude(params: Rotary, width: int, direction: str = "forward") -> Decimal
         return 1 / factor
 
 
-def rotary_angles(params: Rotary, width: int, direction: str = "forward") -> Angles:
-    """The angles of `width` channels in the arithmetic asked for."""
+def decay_of(params: Rotary, width: int, role: Role, direction: str = "forward") -> Decay | None:
+    """xPos, if it is wanted."""
+    if params.xpos_scale_base is None:
+        return None
+    decay = Decay(width, params.xpos_scale_base, params.xpos_center, role)
+    return decay if direction == "forward" else decay.reversed()
+
+
+def refuse_far_xpos(params: Rotary, width: int, at: Values, dtype: str, role: Role, direction: str = "forward") -> None:
+    """Refuse positions where the factors of xPos leave the range, and arithmetics that have none."""
+    decay = decay_of(params, width, role, direction)
+    if decay is None:
+        return
+    if params.arithmetic == "ggml":
+        raise Refusal("xpos_scale_base", "conflict", "llama.cpp has no xPos: arithmetic=exact or float32 would do")
+    refuse_far(decay, Where((len(at),), at).ends, float(amplitude(params, width, direction)), dtype)
+
+
+def rotary_angles(params: Rotary, width: int, direction: str = "forward", role: Role = "query") -> Angles:
+    """The angles of `width` channels in the arithmetic asked for, for queries or for keys."""
     whole, factor = completed(params, width), amplitude(params, width, direction)
+    decay = decay_of(params, width, role, direction)
     if params.arithmetic == "exact":
-        return Exact(Waves(scaled_frequencies(whole, width), factor))
+        plain = Exact(Waves(scaled_frequencies(whole, width), factor))
+        return plain if decay is None else ExactXPos(plain, factor, decay)
     if params.arithmetic == "ggml":
         return Ggml(params.base, width, ggml_scaling(whole, width)._replace(amplitude=float(factor)))
+    single = _float32(params, whole, width, float(factor))
+    return single if decay is None else Float32XPos(single, decay)
+
+
+def _float32(params: Rotary, whole: Rotary, width: int, factor: float) -> Float32:
     if whole.linear_scaling == "position":
         return Float32(
             scaled_float32_frequencies(Scaling(base=params.base), width), position_divisor=whole.factor or 1.0
         )
-    return Float32(scaled_float32_frequencies(whole, width), float(factor))
+    return Float32(scaled_float32_frequencies(whole, width), factor)
 
 
 def divisors(params: Rotary, width: int, dtype: np.dtype[np.generic]) -> Array:
@@ -182,11 +220,11 @@ def pair_members(pairing: str, width: int) -> tuple[slice, slice]:
 def write_columns(angles: Angles, at: Values, tensor: str, params: Rotary, columns: str, out: Array) -> None:
     """Rows of the cos or the sin table into `out`, one column a pair or one a channel in the order of the pairing.
 
-    >>> import numpy as np
+        >>> import numpy as np
     >>> out = np.empty((1, 4))
     >>> write_columns(rotary_angles(Rotary(), 4), range(1), "cos", Rotary(), "full", out)
     >>> out.tolist()
-    [[1.0, 1.0, 1.0, 1.0]]
+        [[1.0, 1.0, 1.0, 1.0]]
     """
     first, second = pair_members(params.pairing, out.shape[1])
     once = out if columns == "half" else out[:, first]
@@ -198,6 +236,8 @@ def write_columns(angles: Angles, at: Values, tensor: str, params: Rotary, colum
 def rotary_notes(params: Rotary) -> list[str]:
     """What deserves saying about a scaling, an arithmetic that is not exact, or a base that is degenerate."""
     notes = scaling_notes(params)
+    if params.xpos_scale_base is None and params.xpos_center:
+        notes.append("xpos_center has no effect without xpos_scale_base")
     if params.arithmetic == "float32":
         notes.append(FLOAT32_NOTE)
     if params.arithmetic == "ggml":

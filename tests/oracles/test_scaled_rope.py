@@ -93,3 +93,19 @@ def test_x_transformers_rescales_the_base_and_divides_the_angle(rescale: float) 
     angles, _ = embedding(64, interpolation_factor=rescale)(torch.arange(4096))
     exact = only(ROPE, dim=64, length=4096, rope_type="linear", factor=rescale, output="angles", dtype="float64")
     np.testing.assert_allclose(angles[0, :, ::2].numpy(), exact, rtol=2e-6)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("length", [64, 65, 4097])
+def test_xpos_of_x_transformers(length: int) -> None:
+    torch = library("torch")
+    angles, scale = library("x_transformers.x_transformers").RotaryEmbedding(64, use_xpos=True)(torch.arange(length))
+    given: dict[str, Any] = {"dim": 64, "length": length, "xpos_scale_base": 512, "xpos_center": length // 2}
+    for role, factor in (("query", scale), ("key", scale**-1.0)):
+        exact = answer(ROPE, pairing="interleaved", dtype="float64", xpos_role=role, **given)
+        single = answer(ROPE, pairing="interleaved", arithmetic="float32", xpos_role=role, **given)
+        theirs = (angles.cos() * factor)[0].numpy()
+        size = np.abs(factor[0].numpy())
+        # Its frequencies may be two ulp away: at the far end that is seen. The steps are the same.
+        assert (np.abs(theirs - exact["cos"]) <= 1e-3 * size).all()
+        assert (np.abs(theirs - single["cos"]) <= 1e-6 * size).mean() > 0.99

@@ -14,6 +14,7 @@ from service.engine.rotary import (
     Rotary,
     divisors,
     fastest,
+    refuse_far_xpos,
     resolved,
     rotary_angles,
     rotary_facts,
@@ -23,6 +24,7 @@ from service.engine.rotary import (
 )
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
+from service.engine.xpos import Role
 
 Output = Annotated[
     Literal["cos-sin", "angles", "frequencies", "divisors"],
@@ -33,6 +35,7 @@ Output = Annotated[
 ]
 
 
+XPOS = ("xpos_scale_base", "xpos_center", "xpos_role")
 PER_PAIR = ("frequencies", "divisors")  # outputs that have no positions
 
 
@@ -42,6 +45,9 @@ class Rope(Rotary, Positioned):
     dim: HeadDim
     columns: Columns = "full"
     output: Output = "cos-sin"
+    xpos_role: Annotated[
+        Role, Field(description="xPos: whose tables these are; those of keys have the inverse amplitude.")
+    ] = "query"
     dtype: DType = "float32"
 
 
@@ -58,13 +64,14 @@ def _tensors(params: Rope, inputs: Inputs) -> Tensors:
     if params.output == "angles":
         refuse_overflow(fast * places.farthest, params.dtype, "the largest angle")
         return {"angles": Tensor((*places.axes, "frequency"), (*places.shape, width // 2), params.dtype)}
+    refuse_far_xpos(params, width, places.values, params.dtype, params.xpos_role)
     columns = width if params.columns == "full" else width // 2
     table = Tensor((*places.axes, "channel"), (*places.shape, columns), params.dtype)
     return {"cos": table, "sin": table}
 
 
 def _prepare(params: Rope, _inputs: Inputs) -> Angles:
-    return rotary_angles(params, table_width(params, params.dim))
+    return rotary_angles(params, table_width(params, params.dim), role=params.xpos_role)
 
 
 def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, stop: int) -> Array:
@@ -95,9 +102,9 @@ def _facts(params: Rope, _inputs: Inputs) -> Facts:
 def _notes(params: Rope, _inputs: Inputs) -> list[str]:
     without = {
         "cos-sin": (),
-        "angles": ("columns", "pairing"),
-        "frequencies": ("length", "offset", "positions", "columns", "pairing"),
-        "divisors": ("length", "offset", "positions", "columns", "pairing", "arithmetic"),
+        "angles": ("columns", "pairing", *XPOS),
+        "frequencies": ("length", "offset", "positions", "columns", "pairing", *XPOS),
+        "divisors": ("length", "offset", "positions", "columns", "pairing", "arithmetic", *XPOS),
     }
     return rotary_notes(params) + unused(params, without[params.output], f"output={params.output}")
 

@@ -1,6 +1,6 @@
 """RoPE applied to the caller's queries and keys (Su et al., RoFormer, 2021)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -16,6 +16,7 @@ from service.engine.rotary import (
     amplitude,
     fastest,
     pair_members,
+    refuse_far_xpos,
     resolved,
     rotary_angles,
     rotary_facts,
@@ -36,6 +37,7 @@ from service.engine.vectors import (
     refuse_overflow,
     vector_axes,
 )
+from service.engine.xpos import Role
 
 Axes = Annotated[
     Literal["heads-length", "length-heads"],
@@ -73,11 +75,11 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The width that turns, how many leading axes have positions of their own, and the table by number format."""
+    """The width that turns, how many leading axes have positions of their own, and the tables by role and format."""
 
     width: int
     batches: int
-    tables: Mapping[str, Table]
+    tables: Mapping[tuple[Role, str], Table]
 
 
 def _arrays(inputs: Inputs) -> dict[str, Array]:
@@ -109,9 +111,12 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
 
 
 def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:
-    _check(params, inputs)
+    width = _check(params, inputs)
     arrays = _arrays(inputs)
-    positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
+    at, _ = positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
+    for name, array in arrays.items():
+        dtype = answer_dtype(params.dtype, array)
+        refuse_far_xpos(params, width, at, dtype, _role(params, name), params.direction)
     inner = ("head", "position", "channel") if params.axes == "heads-length" else ("position", "head", "channel")
     return {
         name: Tensor(
@@ -127,9 +132,19 @@ def _prepare(params: ApplyRope, inputs: Inputs) -> Turn:
     width = _check(params, inputs)
     arrays = _arrays(inputs)
     at, batches = positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
-    angles = rotary_angles(params, width, params.direction)
-    dtypes = {answer_dtype(params.dtype, array) for array in arrays.values()}
-    return Turn(width, batches, {dtype: _table(params, angles, at, width, dtype) for dtype in dtypes})
+    angles = {role: rotary_angles(params, width, params.direction, role) for role in _roles(params, arrays)}
+    wanted = {(_role(params, name), answer_dtype(params.dtype, array)) for name, array in arrays.items()}
+    tables = {(role, dtype): _table(params, angles[role], at, width, dtype) for role, dtype in wanted}
+    return Turn(width, batches, tables)
+
+
+def _role(params: ApplyRope, name: str) -> Role:
+    """Whose table an array is turned by: without xPos keys turn as queries do."""
+    return "key" if name == "k" and params.xpos_scale_base is not None else "query"
+
+
+def _roles(params: ApplyRope, names: Iterable[str]) -> set[Role]:
+    return {_role(params, name) for name in names}
 
 
 def _table(params: ApplyRope, angles: Angles, at: Values, width: int, dtype: str) -> Table:
@@ -146,7 +161,7 @@ def _table(params: ApplyRope, angles: Angles, at: Values, width: int, dtype: str
 def _rows(params: ApplyRope, inputs: Inputs, state: Turn, tensor: str, start: int, stop: int) -> Array:
     array = inputs[tensor]
     dtype = answer_dtype(params.dtype, array)
-    table = state.tables[dtype]
+    table = state.tables[_role(params, tensor), dtype]
     x = block(array, start, stop, dtype)
     out = np.empty(x.shape, x.dtype)
     most = max(1, RUN_BYTES // (x.shape[1] * x.itemsize))
@@ -199,9 +214,9 @@ def _resolve(params: ApplyRope, inputs: Inputs) -> ApplyRope:
 
 
 def _state_bytes(params: ApplyRope, inputs: Inputs) -> int:
-    """cos and sin of every position in the widest number format."""
+    """cos and sin of every position in the widest number format; with xPos for queries and for keys."""
     rows = inputs["positions"].size if "positions" in inputs else _rows_of(params, inputs["q"].shape).length
-    return 2 * 8 * rows * table_width(params, inputs["q"].shape[-1])
+    return (2 if params.xpos_scale_base is None else 4) * 8 * rows * table_width(params, inputs["q"].shape[-1])
 
 
 DESCRIPTION = """\
