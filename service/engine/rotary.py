@@ -220,11 +220,11 @@ def pair_members(pairing: str, width: int) -> tuple[slice, slice]:
 def write_columns(angles: Angles, at: Values, tensor: str, params: Rotary, columns: str, out: Array) -> None:
     """Rows of the cos or the sin table into `out`, one column a pair or one a channel in the order of the pairing.
 
-        >>> import numpy as np
+    >>> import numpy as np
     >>> out = np.empty((1, 4))
     >>> write_columns(rotary_angles(Rotary(), 4), range(1), "cos", Rotary(), "full", out)
     >>> out.tolist()
-        [[1.0, 1.0, 1.0, 1.0]]
+    [[1.0, 1.0, 1.0, 1.0]]
     """
     first, second = pair_members(params.pairing, out.shape[1])
     once = out if columns == "half" else out[:, first]
