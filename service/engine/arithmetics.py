@@ -1,6 +1,7 @@
 """The arithmetics that tables are computed in: what turns positions into cosines and sines."""
 
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from typing import Protocol
 
 import numpy as np
@@ -8,11 +9,13 @@ import numpy as np
 from service.engine.errors import Refusal
 from service.engine.pairs import Floats
 from service.engine.positions import Values
+from service.engine.reals import MANY_DIGITS, Reals
 from service.engine.scheme import Array
 from service.engine.single import UNSCALED, GgmlScaling, Singles, ggml_angles, write_float32
 from service.engine.waves import Waves, products, values
 
 FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"
+SLOWEST = Decimal(10) ** -18  # radians per position, above which no sine at a whole position is nearly subnormal
 
 
 class Angles(Protocol):
@@ -39,12 +42,41 @@ def refuse_base_of_no_model(base: float, arithmetic: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """The real numbers, rounded once."""
+    """The real numbers, rounded once.
+
+    `quiet`, where it is, has waves of 1 at most, which are written faster: times the power of two `louder` they are
+    `waves`, and rounded alike where nothing is subnormal.
+    """
 
     waves: Waves
+    quiet: Waves | None = None
+    louder: float = 1.0
+
+    @classmethod
+    def of(cls, frequencies: Reals, amplitude: Decimal) -> "Exact":
+        """Waves of an amplitude.
+
+        >>> Exact.of(Reals.of([1]), Decimal("2.5")).louder
+        4.0
+        """
+        waves = Waves(frequencies, amplitude)
+        if amplitude <= 1 or not all(frequency == 0 or frequency >= SLOWEST for frequency in frequencies):
+            return cls(waves)
+        louder = 1
+        while louder < amplitude:
+            louder *= 2
+        with localcontext(MANY_DIGITS):
+            return cls(waves, Waves(frequencies, amplitude / louder), float(louder))
 
     def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
-        self.waves.write(at, sin, cos)
+        outs = [out for out in (cos, sin) if out is not None]
+        # Far from 0 in whole steps no sine is tiny; float16 is subnormal below 2^-14 already.
+        if self.quiet is None or not isinstance(at, range) or any(out.dtype == np.float16 for out in outs):
+            self.waves.write(at, sin, cos)
+            return
+        self.quiet.write(at, sin, cos)
+        for out in outs:
+            out *= out.dtype.type(self.louder)
 
     def angles(self, at: Values, out: Array) -> None:
         products(as_float64(at), self.waves.frequencies, out)

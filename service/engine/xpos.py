@@ -12,6 +12,7 @@ from math import log
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.engine.arithmetics import Exact, Float32, as_float64
 from service.engine.errors import Refusal
@@ -96,26 +97,40 @@ class ExactXPos:
             self._write(positions[rows, None], *(None if out is None else out[rows] for out in (sin, cos)))
 
     def _write(self, at: Floats, *outs: Array | None) -> None:
-        factor, own = self._factors(at)
-        waves, errors = self.waves.at(at, slice(None)), self.waves.errors(at, slice(None))
         for form, out in enumerate(outs):
             if out is None:
                 continue
-            value = multiply(waves[form], factor)
-            error = 1.01 * errors[form] * factor.high + own * np.abs(value.high)
+            closely = out.dtype == np.float64
+            value, error, certain = self._closely(at, form) if closely else self._plainly(at, form)
             out[...], undecided = decide(value.high, value.low, error, out.dtype)
-            undecided |= (np.abs(value.high) < SMALLEST) & (waves[form].high != 0)
-            for row, channel in np.argwhere(undecided).tolist():
+            for row, channel in np.argwhere(undecided | ~certain).tolist():
                 out[row, channel] = self._exactly(float(at[row, 0]), channel, form, out.dtype)
 
-    def _factors(self, at: Floats) -> tuple[Pair, Floats]:
-        """zeta^((p - c) / B), and a bound of its relative error."""
+    def _plainly(self, at: Floats, form: int) -> tuple[Pair, Floats, NDArray[np.bool_]]:
+        """Values in float64, bounds of their errors, and where those hold.
+
+        numpy's exponential differs between processors, by less than the bound: what is rounded is the same.
+        """
+        wave, error = self.waves.plainly(at, slice(None))[form], self.waves.errors(at, slice(None), plain=True)[form]
+        exponent = (at - self.decay.center) / self.decay.scale_base * self._signed().high
+        factor = np.exp(exponent)
+        value = wave * factor
+        bound = 1.01 * error * factor + (2.0**-47 + 2.0**-49 * np.abs(exponent)) * np.abs(value)
+        return exact(value), bound, (np.abs(value) >= SMALLEST) | (wave == 0)
+
+    def _closely(self, at: Floats, form: int) -> tuple[Pair, Floats, NDArray[np.bool_]]:
+        """The same in double-double."""
+        wave, error = self.waves.at(at, slice(None))[form], self.waves.errors(at, slice(None))[form]
         distance = two_sum(at, np.float64(-self.decay.center))  # type: ignore[arg-type]  # a scalar broadcasts
-        power = divide(distance, exact(np.array(self.decay.scale_base)))
-        exponent = multiply(power, self._pairs)
-        if self.decay.role == "key":
-            exponent = negative(exponent)
-        return exponential(exponent), 2.0**-84 + 2.0**-96 * np.abs(exponent.high)
+        exponent = multiply(divide(distance, exact(np.array(self.decay.scale_base))), self._signed())
+        factor = exponential(exponent)
+        value = multiply(wave, factor)
+        bound = 1.01 * error * factor.high + (2.0**-84 + 2.0**-96 * np.abs(exponent.high)) * np.abs(value.high)
+        return value, bound, (np.abs(value.high) >= SMALLEST) | (wave.high == 0)
+
+    def _signed(self) -> Pair:
+        """ln zeta, as the role takes it."""
+        return self._pairs if self.decay.role == "query" else negative(self._pairs)
 
     def _exactly(self, position: float, channel: int, form: int, dtype: Any) -> Any:
         with localcontext(MANY_DIGITS):

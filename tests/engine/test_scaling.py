@@ -116,6 +116,22 @@ def test_amplified_tables_of_consecutive_positions(dtype: str) -> None:
             assert_rounded_once(got[table], rows, dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("factor", [1.5, 2.0, 5.0, 1024.0])
+def test_loud_tables_are_rounded_once_on_every_way(dtype: str, factor: float) -> None:
+    # Whole positions take a faster way than scattered ones, unless something may become subnormal.
+    for frequencies in ((1.0, 0.01, 0.0), (1.0, 1e-18, 1e-30)):
+        own: dict[str, Any] = {"rope_type": "frequencies", "frequencies": frequencies, "attention_factor": factor}
+        wanted: dict[str, Any] = {"dim": 6, "columns": "half", "dtype": dtype, **own}
+        lined = answer(ROPE, offset=-3, length=70, **wanted)
+        listed = answer(ROPE, positions=tuple(range(-3, 67)), **wanted)
+        with mpmath.workprec(PRECISION_BITS):
+            for table, wave in (("cos", mpmath.cos), ("sin", mpmath.sin)):
+                rows = [[factor * wave(p * real(w)) for w in frequencies] for p in range(-3, 67)]
+                assert_rounded_once(lined[table], rows, dtype)
+                assert lined[table].tobytes() == listed[table].tobytes()
+
+
 def test_the_callers_own_frequencies_are_taken_as_they_are() -> None:
     own: dict[str, Any] = {"rope_type": "frequencies", "frequencies": (0.5, 0.0, 1e-3)}
     np.testing.assert_array_equal(only(ROPE, dim=6, output="frequencies", dtype="float64", **own), [0.5, 0.0, 1e-3])
