@@ -82,10 +82,14 @@ def _parameter(scheme: AnyScheme, name: str, schema: Schema, required: bool) -> 
     if name in choices(scheme):
         default = {key: plain[key] for key in ("default",) if key in plain}
         plain = ref(pascal(scheme.family, scheme.name, name)) | default
+    description = schema["description"]
+    if "default" in plain and scheme.pasted is not None and name in scheme.pasted.stated:
+        # A form that sends every default would state twice what is pasted.
+        description += f" (Default: {plain.pop('default')}.)"
     parameter: Schema = {
         "name": name,
         "in": "query",
-        "description": schema["description"],
+        "description": description,
         "required": required,
         "schema": plain,
     }

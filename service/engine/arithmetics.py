@@ -76,7 +76,7 @@ class Exact:
             return
         self.quiet.write(at, sin, cos)
         for out in outs:
-            out *= out.dtype.type(self.louder)
+            np.multiply(out, out.dtype.type(self.louder), out=out)
 
     def angles(self, at: Values, out: Array) -> None:
         products(as_float64(at), self.waves.frequencies, out)

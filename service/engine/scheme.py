@@ -80,6 +80,11 @@ class Pasted:
     renamed: Mapping[str, str]
     parameters: Callable[[Mapping[str, Any]], dict[str, Any]]
 
+    @property
+    def stated(self) -> frozenset[str]:
+        """Our names of what it may state."""
+        return frozenset(self.renamed.get(key, key) for key in self.keys)
+
 
 @dataclass(frozen=True, slots=True)
 class Example:

@@ -568,7 +568,7 @@ def test_the_catalogue_has_the_same_parameters(direct: Client) -> None:
     entries = direct.get("/v1/schemes/rope").json()["schemes"]
     schema = next(entry for entry in entries if entry["family"] == "encodings")["parameters"]
     assert schema["required"] == ["dim"]
-    assert list(schema["properties"]) == [*rope.params.model_fields, "revision", "tensor", "nonfinite"]
+    assert list(schema["properties"]) == [*rope.params.model_fields, "preset", "revision", "tensor", "nonfinite"]
     assert schema["properties"]["dim"]["minimum"] == 2
     assert "anyOf" not in json.dumps(schema)
 

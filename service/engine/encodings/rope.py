@@ -10,6 +10,8 @@ from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Columns, DType, HeadDim
 from service.engine.rope_block import ROPE_BLOCK
+from service.engine.rope_formulas import FORMULAS
+from service.engine.rope_usages import IMPLEMENTATIONS
 from service.engine.rotary import (
     Rotary,
     divisors,
@@ -113,14 +115,16 @@ def _resolve(params: Rope, _inputs: Inputs) -> Rope:
     return resolved(params, params.dim)
 
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Pair k of a head turns by the angle `p * w_k` at position p, `w_k = base^(-2k/rotary_dim)`. The tables hold
-`cos(p w_k)` and `sin(p w_k)`.
+`A cos(p w_k)` and `A sin(p w_k)`.
 
 **Channel order** with `columns=full`: `pairing=half` (GPT-NeoX, Llama in Hugging Face form) is c_0 ... c_h-1 and the
 same again, for channel k turning with k + h, h = rotary_dim/2; `pairing=interleaved` (GPT-J, Meta's Llama) is c_0, c_0,
 c_1, c_1, ..., for channel 2k turning with 2k + 1. `columns=half` is c_0 ... c_h-1 once, the ONNX cache.
-Axes: (position, channel). `.npy` stacks cos and sin in that order."""
+Axes: (position, channel). `.npy` stacks cos and sin in that order.
+
+{FORMULAS}"""
 
 SCHEME: Scheme[Rope, Angles] = Scheme(
     pasted=ROPE_BLOCK,
@@ -146,11 +150,49 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
             "Llama 3.1, as its PyTorch code computes it",
             {"length": "4", "dim": "128", "base": "500000", "arithmetic": "float32"},
         ),
+        Example(
+            "YaRN: four times the trained length, from spelled-out parameters",
+            {
+                "length": "2",
+                "dim": "8",
+                "base": "1e6",
+                "rope_type": "yarn",
+                "factor": "4",
+                "original_max_position_embeddings": "32768",
+            },
+        ),
+        Example(
+            "Divisors for a GGUF rope_freqs tensor",
+            {
+                "dim": "32",
+                "base": "500000",
+                "rope_type": "llama3",
+                "factor": "8",
+                "low_freq_factor": "1",
+                "high_freq_factor": "4",
+                "original_max_position_embeddings": "8192",
+                "output": "divisors",
+            },
+        ),
         Example("Inverse frequencies only", {"dim": "64", "output": "frequencies"}),
         Example(
             "Positions of a batch, in the body",
             {"dim": "8", "columns": "half"},
             {"positions": [[0, 1, 2], [7, 8, 9]]},
+        ),
+        Example(
+            "A pasted Llama 3.1 block",
+            {"dim": "8", "base": "500000"},
+            {
+                "positions": [0, 1, 9000],
+                "rope_parameters": {
+                    "rope_type": "llama3",
+                    "factor": 8.0,
+                    "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0,
+                    "original_max_position_embeddings": 8192,
+                },
+            },
         ),
     ),
     used_by=(
@@ -158,6 +200,7 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
         Usage("GPT-J, CodeGen, Cohere, GLM; Meta's own Llama code; torchtune", {"pairing": "interleaved"}),
         Usage("Phi-2 (32 of 80 channels)", {"dim": "80", "partial_rotary_factor": "0.4"}),
         Usage("ONNX RotaryEmbedding caches", {"columns": "half"}),
+        *IMPLEMENTATIONS,
     ),
     properties={
         "memory per head": "none: one table of length * width values serves all heads",

@@ -11,6 +11,8 @@ from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.positions import Values
 from service.engine.rope_block import ROPE_BLOCK
+from service.engine.rope_formulas import FORMULAS
+from service.engine.rope_usages import IMPLEMENTATIONS
 from service.engine.rotary import (
     Rotary,
     amplitude,
@@ -48,7 +50,7 @@ Axes = Annotated[
 ]
 Direction = Annotated[
     Literal["forward", "inverse"],
-    Field(description="`forward` turns by p * w_k; `inverse` turns back."),
+    Field(description="`forward` turns by p * w_k, times A; `inverse` undoes it."),
 ]
 
 
@@ -219,9 +221,9 @@ def _state_bytes(params: ApplyRope, inputs: Inputs) -> int:
     return (2 if params.xpos_scale_base is None else 4) * 8 * rows * table_width(params, inputs["q"].shape[-1])
 
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Turns each pair of channels of q (and k) at position p by `p * w_k`, `w_k = base^(-2k/rotary_dim)`. With
-c = cos(p w_k), s = sin(p w_k) and h = rotary_dim/2:
+c = A cos(p w_k), s = A sin(p w_k) and h = rotary_dim/2:
 
 - `pairing=half`: `y_k = x_k c - x_(k+h) s`, `y_(k+h) = x_(k+h) c + x_k s`
 - `pairing=interleaved`: `y_2k = x_2k c - x_(2k+1) s`, `y_(2k+1) = x_(2k+1) c + x_2k s`
@@ -229,6 +231,8 @@ c = cos(p w_k), s = sin(p w_k) and h = rotary_dim/2:
 Channels beyond `rotary_dim` pass through, and the **channel order** stays as it came. Two axes are (length, dim); more
 are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may have fewer heads than q. cos and
 sin are rounded once to the number format of the vectors, then the two products and their sum are rounded each.
+
+{FORMULAS}
 
 The body is JSON, one `.npy` (q) or a safetensors file with `q`, `k` and, if you like, `positions`."""
 
@@ -265,10 +269,16 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
             {"direction": "inverse"},
             {"tensors": {"q": [[1, 2, 3, 4], [5, 6, 7, 8]]}, "positions": [3, 7]},
         ),
+        Example(
+            "Positions over four, as a pasted block says",
+            {"offset": "8"},
+            {"tensors": {"q": [1, 2, 3, 4]}, "rope_scaling": {"type": "linear", "factor": 4.0}},
+        ),
     ),
     used_by=(
         Usage("Llama, Mistral, Qwen, Gemma and most models in Hugging Face form", {"pairing": "half"}),
         Usage("GPT-J, CodeGen (rotary_dim 64)", {"pairing": "interleaved", "rotary_dim": "64"}),
+        *IMPLEMENTATIONS,
     ),
-    properties={"learned parameters": "none", "norm": "kept"},
+    properties={"learned parameters": "none", "norm": "kept, times the attention factor"},
 )
