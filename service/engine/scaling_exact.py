@@ -218,7 +218,8 @@ def _yarn_attention(params: Scaling) -> Decimal:
 
 def _longrope_attention(params: Scaling) -> Decimal:
     """sqrt(1 + ln s / ln L0); a model's own factor for the list's side of L0 comes first."""
-    own = params.long_mscale if takes_long_list(params) else params.short_mscale
+    long = takes_long_list(params) or params.longrope_list == "long"
+    own = params.long_mscale if long else params.short_mscale
     if own is not None:
         return real(own)
     trained = given(params.original_max_position_embeddings)

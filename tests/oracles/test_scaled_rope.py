@@ -16,6 +16,7 @@ from tests.golden import make_scaling
 from tests.golden.frozen import Numbers, library
 from tests.golden.make_scaling import CASES, TABLE_BASE, TABLE_WIDTH, TABLES, of_grid
 from tests.oracles.exact import ulps_apart
+from tests.oracles.usages import proves
 
 ROPE = "encodings/rope"
 
@@ -27,14 +28,15 @@ def parameters(name: str, width: int, base: float, length: int | None = None) ->
     return found | {"max_position_embeddings": largest, "seq_len": length or own_length, "dim": width}
 
 
+@proves(ROPE, {"transformers-5.24": 2})
 @pytest.mark.parametrize("name", CASES)
-def test_frequencies_and_attention_factors(scaling: Numbers, name: str) -> None:
+def test_frequencies_and_attention_factors(scaling: Numbers, name: str, usage: Any, oracle: int) -> None:
     scheme = by_key("encodings", "rope")
     factors = scaling[f"{name}.attention_factor"]
     for (place, theirs), attention in zip(of_grid(scaling, name).items(), factors, strict=True):
-        given = parameters(name, *place)
-        ours = only(ROPE, **given, arithmetic="float32", output="frequencies")
-        assert ulps_apart(ours, theirs).max() <= 2, place
+        given = {**usage.parameters, **parameters(name, *place)}
+        ours = only(ROPE, **given, output="frequencies")
+        assert ulps_apart(ours, theirs).max() <= oracle, place
         factor: Any = scheme.facts(scheme.params(**given), {})["attention_factor"]
         np.testing.assert_allclose(factor, attention, rtol=1e-15)
 
