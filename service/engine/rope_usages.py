@@ -14,6 +14,11 @@ _TRANSFORMERS = {
 IMPLEMENTATIONS = (
     Usage("transformers 5.24 (`seq_len`: the largest position + 1)", _TRANSFORMERS, preset="transformers-5.24"),
     Usage(
+        "transformers 4.57 (`seq_len`: the largest position + 1)",
+        {**_TRANSFORMERS, "longrope_attention": "own-or-ratio"},
+        preset="transformers-4.57",
+    ),
+    Usage(
         "vLLM (`seq_len`: its max_model_len)",
         {**_TRANSFORMERS, "linear_scaling": "position", "longrope_attention": "ratio"},
         preset="vllm",

@@ -199,10 +199,11 @@ class Scaling(RotaryWidth):
         ),
     ] = None
     longrope_attention: Annotated[
-        Literal["factor", "ratio"] | None,
+        Literal["factor", "own-or-ratio", "ratio"] | None,
         Field(
             description="Where A of `longrope` comes from: `factor` attention_factor, else factor, as transformers; "
-            "`ratio` Lmax / L0 whatever those say, as vLLM. (factor)"
+            "`own-or-ratio` attention_factor, else Lmax / L0, as transformers 4.57; `ratio` Lmax / L0 whatever those "
+            "say, as vLLM. (factor)"
         ),
     ] = None
 
@@ -360,13 +361,18 @@ def _refuse_meaningless(params: Scaling, width: int) -> None:
             "original_max_position_embeddings is 1, and longrope divides by its logarithm: 2 or more would do",
             limit=2,
         )
-    if kind == "longrope" and params.longrope_attention == "ratio" and params.max_position_embeddings is None:
-        raise _missing(kind, "max_position_embeddings", " with longrope_attention=ratio")
+    if kind == "longrope" and _needs_ratio(params) and params.max_position_embeddings is None:
+        raise _missing(kind, "max_position_embeddings", f" with longrope_attention={params.longrope_attention}")
     for name in ("attention_factor", "short_mscale", "long_mscale"):
         if 0 < (getattr(params, name) or 0) < SMALLEST_AMPLITUDE:
             raise Refusal(
                 name, "out_of_range", f"{name} must be 0 or at least {SMALLEST_AMPLITUDE:g}", limit=SMALLEST_AMPLITUDE
             )
+
+
+def _needs_ratio(params: Scaling) -> bool:
+    given = params.attention_factor is not None
+    return params.longrope_attention == "ratio" or (params.longrope_attention == "own-or-ratio" and not given)
 
 
 def _refuse_order(params: Scaling, low: str, high: str) -> None:

@@ -223,12 +223,10 @@ def _longrope_attention(params: Scaling) -> Decimal:
     if own is not None:
         return real(own)
     trained = given(params.original_max_position_embeddings)
-    if params.longrope_attention == "ratio":
-        factor = given(params.max_position_embeddings) / trained
-    elif params.attention_factor is not None:
+    if params.attention_factor is not None and params.longrope_attention != "ratio":
         return real(params.attention_factor)
-    else:
-        factor = given(params.factor)
+    by_factor = params.longrope_attention == "factor"
+    factor = given(params.factor) if by_factor else given(params.max_position_embeddings) / trained
     with localcontext(MANY_DIGITS):
         return (1 + real(factor).ln() / real(trained).ln()).sqrt() if factor > 1 else Decimal(1)
 

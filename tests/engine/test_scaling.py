@@ -195,7 +195,10 @@ def test_attention_factor_of_yarn(parameters: dict[str, Any], expected: float) -
         ({"factor": 1}, 1),
         ({"attention_factor": 1.3, "factor": 2}, 1.3),
         ({"attention_factor": 1.3, "longrope_attention": "ratio"}, float(oracle.longrope_attention(32, 4096))),
+        ({"factor": 2, "longrope_attention": "own-or-ratio"}, float(oracle.longrope_attention(32, 4096))),
+        ({"attention_factor": 1.3, "longrope_attention": "own-or-ratio"}, 1.3),
         ({"short_mscale": 1.1, "long_mscale": 1.2}, 1.1),
+        ({"short_mscale": 1.1, "long_mscale": 1.2, "longrope_list": "long"}, 1.2),
         ({"short_mscale": 1.1, "long_mscale": 1.2, "seq_len": 4097}, 1.2),
         # PhiMoE in transformers 5.24: the short list, and the factor of the long one.
         ({"short_mscale": 1.1, "long_mscale": 1.2, "seq_len": 4097, "longrope_list": "short"}, 1.2),
@@ -452,6 +455,11 @@ def test_ggml_scales_the_running_angle(parameters: dict[str, Any], scale: float,
         ({**LONGROPE, "original_max_position_embeddings": 1}, "original_max_position_embeddings", "out_of_range"),
         (
             {**LONGROPE, "factor": 2, "max_position_embeddings": None, "longrope_attention": "ratio"},
+            "max_position_embeddings",
+            "missing",
+        ),
+        (
+            {**LONGROPE, "factor": 2, "max_position_embeddings": None, "longrope_attention": "own-or-ratio"},
             "max_position_embeddings",
             "missing",
         ),

@@ -1,14 +1,15 @@
 """How other implementations scale RoPE, frozen: `python -m tests.golden.make_implementations PART SOURCE RELEASE`.
 
-PART is `mlx`, `keras`, `litgpt`, `vllm` or `ggml`; SOURCE is where its code lies: mlx-lm's `models/rope_utils.py`,
-keras-hub's `layers/modeling/rotary_embedding.py`, litgpt's `model.py`, vLLM's `rotary_embedding/ntk_scaling_rope.py`, a
-checkout of ggml. Each needs an environment of its own (mlx; keras, on numpy; torch; torch; a C compiler), so each run
-adds its arrays to the file:
+PART is `mlx`, `keras`, `litgpt`, `vllm`, `transformers4` or `ggml`. SOURCE is where its code lies: mlx-lm's
+`models/rope_utils.py`, keras-hub's `layers/modeling/rotary_embedding.py`, litgpt's `model.py`, vLLM's
+`rotary_embedding/ntk_scaling_rope.py`, any folder for transformers, a checkout of ggml. Each part needs an environment
+of its own (mlx; keras, on torch; torch; torch; transformers 4.57; a C compiler), so each run adds its arrays:
 
     mlx.TYPE.inv_freq, mlx.TYPE.scale            1 / the periods that it hands to mx.fast.rope; what it multiplies x by
     keras.TYPE.inv_freq
     litgpt.yarn.cos, litgpt.yarn.sin             (positions, pairs)
     vllm.ntk.inv_freq, vllm.ntk_mixed.inv_freq
+    transformers4.CASE.inv_freq, .attention_factor, of the cases of make_scaling
     ggml.TYPE.cos, ggml.TYPE.sin                 (positions, pairs), of `ggml_rope_cache_init`
 """
 
@@ -27,7 +28,7 @@ from typing import Any, Optional
 import numpy as np
 
 from tests.golden.frozen import FOLDER, Numbers, library, load, provenance, save
-from tests.golden.make_scaling import lists
+from tests.golden.make_scaling import CASES, block_of, lists
 
 WIDTH, BASE = 96, 500_000.0
 FACTOR, TRAINED = 16.0, 4096
@@ -121,6 +122,30 @@ def vllm(source: Path) -> Numbers:
     return {f"vllm.{name}.inv_freq": each._compute_inv_freq(BASE).numpy() for name, each in found.items()}
 
 
+def transformers4(_source: Path) -> Numbers:
+    """transformers 4.57, which has the block of a configuration beside its base and its trained length."""
+    rules = library("transformers.modeling_rope_utils").ROPE_INIT_FUNCTIONS
+    arrays: Numbers = {}
+    for name, (block, largest, length) in CASES.items():
+        if block["rope_type"] not in rules:
+            continue
+        given = block_of(block, WIDTH, BASE)
+        trained = {"original_max_position_embeddings": TRAINED} if block["rope_type"] == "longrope" else {}
+        config = library("transformers").LlamaConfig(
+            hidden_size=WIDTH,
+            num_attention_heads=1,
+            head_dim=WIDTH,
+            max_position_embeddings=largest,
+            rope_theta=given.pop("rope_theta"),
+            rope_scaling=given,
+            **trained,
+        )
+        inv_freq, factor = rules[block["rope_type"]](config, None, seq_len=length)
+        arrays[f"transformers4.{name}.inv_freq"] = inv_freq.numpy()
+        arrays[f"transformers4.{name}.attention_factor"] = np.array(factor, np.float64)
+    return arrays
+
+
 def ggml(source: Path) -> Numbers:
     """ggml's own C functions, compiled without contractions: cos and sin of each pair."""
     with tempfile.TemporaryDirectory() as folder:
@@ -184,6 +209,7 @@ PARTS: dict[str, tuple[Callable[[Path], Numbers], tuple[str, ...]]] = {
     "keras": (keras, ("keras",)),
     "litgpt": (litgpt, ("torch",)),
     "vllm": (vllm, ("torch",)),
+    "transformers4": (transformers4, ("torch", "transformers")),
     "ggml": (ggml, ()),
 }
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
+from service.engine.rope_block import parameters_of_block
 from tests.engine.answers import answer, only
 from tests.golden.frozen import Numbers, load
 from tests.golden.make_implementations import BASE, FACTOR, MIXED_B, MSCALES, TRAINED, WIDTH
-from tests.golden.make_scaling import lists
+from tests.golden.make_scaling import CASES, block_of, lists
 from tests.oracles import oracle_scaling as rules
 from tests.oracles.exact import PRECISION_BITS, ulps_apart
 from tests.oracles.usages import proves
@@ -139,6 +140,22 @@ def test_llama_cpp_scales_its_running_angle(usage: Any, oracle: str, frozen: Num
         for wave in ("cos", "sin"):
             # An ulp of the C library's cosf, and of its product with mscale.
             assert ulps_apart(ours[wave], frozen[f"{oracle}.{name}.{wave}"]).max() <= 2, name
+
+
+@proves(ROPE, {"transformers-4.57": "transformers4"})
+def test_transformers_of_before(usage: Any, oracle: str, frozen: Numbers) -> None:
+    cases = [name.split(".")[1] for name in frozen if name.startswith(oracle) and name.endswith(".attention_factor")]
+    assert {"longrope_factor", "longrope_attention", "llama3_32", "dynamic_far", "yarn_both"} <= set(cases)
+    for case in cases:
+        block, largest, length = CASES[case]
+        own = parameters_of_block(block_of(block, WIDTH, BASE))
+        lengths = {"max_position_embeddings": largest, "seq_len": length}
+        given = of_preset(usage, **{name: value for name, value in own.items() if name != "base"}, **lengths)
+        assert (
+            ulps_apart(only(ROPE, **HEAD, **given, output="frequencies"), frozen[f"{oracle}.{case}.inv_freq"]).max()
+            <= 2
+        )
+        np.testing.assert_allclose(frozen[f"{oracle}.{case}.attention_factor"], attention(given), rtol=1e-15)
 
 
 def test_the_presets_of_tables_are_those_of_vectors() -> None:
