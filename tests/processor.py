@@ -8,11 +8,13 @@ core      what OpenBLAS takes the processor for
 
 import ctypes
 import hashlib
+import io
 import json
 import math
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +31,12 @@ LARGER = (
     "/v1/encodings/sinusoidal.safetensors?positions=0.1,-7.25,1e15,123456.789,3e-9&dim=256&base=3.7",
     "/v1/encodings/sinusoidal.safetensors?length=3000&dim=34&arithmetic=float32",
     "/v1/encodings/sinusoidal.safetensors?length=3000&dim=34&arithmetic=float32&frequency_form=power",
+    "/v1/encodings/sinusoidal-2d.safetensors?grid=40,60&dim=100&base_size=14",
+    "/v1/encodings/sinusoidal-2d.safetensors?grid=40,60&dim=100&base_size=14&arithmetic=float32",
+    "/v1/encodings/sinusoidal-2d.safetensors?grid=40,60&dim=100&base_size=14&arithmetic=float32-coordinates",
+    "/v1/encodings/sinusoidal-3d.safetensors?grid=8,20,30&dim=96&coordinates=half-pixel",
+    "/v1/encodings/detr.safetensors?grid=40,60&dim=100",
+    "/v1/encodings/detr.safetensors?grid=40,60&dim=100&arithmetic=float32&offset=-0.5",
     "/v1/encodings/rope.safetensors?length=3000&dim=96&offset=130000&base=500000",
     "/v1/encodings/rope.safetensors?length=3000&dim=96&arithmetic=float32&base=500000",
     "/v1/encodings/rope.safetensors?length=3000&dim=96&arithmetic=ggml",
@@ -40,6 +48,17 @@ LARGER = (
     "/v1/biases/kerple.safetensors?r1=1,0.3&r2=0.7,1.3&length=200&form=power",
     "/v1/biases/fire.safetensors?length=300&threshold=100",
     "/v1/biases/alibi-slopes.safetensors?heads=71&alibi_bias_max=7.3",
+    "/v1/encodings/learned.safetensors?rows=700&dim=33&seed=5",
+    "/v1/encodings/learned.safetensors?rows=700&dim=33&distribution=truncated-normal&std=1.3",
+    "/v1/encodings/learned.safetensors?rows=70&dim=33&distribution=uniform&spread=glorot",
+)
+
+# A table of 14 x 14 and a class token, and what it becomes.
+RESIZED = (
+    "grid=16,24&prefix=1",
+    "grid=9,5&prefix=1&antialias=antialias",
+    "grid=16,24&prefix=1&method=bilinear&sampling=align-corners",
+    "length=700&ratio=plus-tenth",
 )
 
 
@@ -63,6 +82,19 @@ def _answers(client: Client) -> Iterator[tuple[str, str]]:
             reply = client.get(f"{target}&dtype={dtype}")
             assert reply.status_code == 200, reply.text
             yield f"GET {target}&dtype={dtype}", _digest(reply.content, reply.headers["etag"])
+    yield from _resized(client)
+
+
+def _resized(client: Client) -> Iterator[tuple[str, str]]:
+    table = io.BytesIO()
+    np.save(table, (np.arange(197.0 * 48) * 0.618034 % 1.0 - 0.5).reshape(197, 48))
+    sent: dict[str, Any] = {"content": table.getvalue(), "headers": {"Content-Type": "application/octet-stream"}}
+    for query in RESIZED:
+        for dtype in DTYPES:
+            target = f"/v1/learned/resample.safetensors?{query}&dtype={dtype}"
+            reply = client.post(target, **sent)
+            assert reply.status_code == 200, reply.text
+            yield f"POST {target}", _digest(reply.content)
 
 
 def _dtypes(example: Asked) -> list[str]:

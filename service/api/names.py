@@ -57,6 +57,17 @@ ELSEWHERE = {
     "halves": "sin-cos",
     "neox": "half",
     "gptj": "interleaved",
+    # Models whose convention is listed under another's name.
+    "t2t": "tensor2tensor",
+    "m2m100": "fairseq",
+    "nllb": "fairseq",
+    "xglm": "fairseq",
+    "trocr": "fairseq",
+    "pegasus": "marian",
+    "roformer": "marian",
+    "flaubert": "xlm",
+    "distilbert": "xlm",
+    "videomae": "xlm",
 }
 
 

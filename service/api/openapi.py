@@ -32,6 +32,7 @@ TAGS = {
     "masks": "Which keys a query may attend to, as truth values or as numbers to add to attention scores.",
     "analyses": "What encodings do: figures about them.",
     "permutations": "Where each channel lies in another convention.",
+    "learned": "Your own position tables: rows looked up, tables resized and joined.",
     "apply": "Encodings applied to your own vectors, embeddings or scores.",
     "catalogue": "What the service knows: derived from the same records as everything else.",
     "operations": "Health, this document, and what problem types mean.",

@@ -93,9 +93,11 @@ def _parameter(scheme: AnyScheme, name: str, schema: Schema, required: bool) -> 
         "required": required,
         "schema": plain,
     }
-    # A body's examples differ in what goes beside them, so only an example without a body fills in the form.
+    # A body's examples differ in what goes beside them, so only an example without a body fills in the form, or what
+    # all of them say.
     first = scheme.examples[0]
-    given = first.query.get(name) if first.body is None or required else None
+    alike = len({each.query.get(name) for each in scheme.examples}) == 1
+    given = first.query.get(name) if first.body is None or required or alike else None
     return parameter if given is None else parameter | {"example": _value(given, schema)}
 
 

@@ -19,15 +19,21 @@ from service.engine.biases import (
 from service.engine.encodings import (
     calendar,
     cyclic,
+    detr,
+    detr_boxes,
     fourier,
     gaussian_fourier,
     mtan,
     rope,
     sinusoidal,
+    sinusoidal_2d,
+    sinusoidal_3d,
     temperature,
     time2vec,
     timestep,
 )
+from service.engine.encodings import learned as initial_table
+from service.engine.learned import factorised, lookup, resample
 from service.engine.masks import block, causal, chunked, combined, packed, padding, prefix, segments, sliding
 from service.engine.operations import alibi as apply_alibi
 from service.engine.operations import mask as apply_mask
@@ -38,6 +44,10 @@ from service.engine.scheme import Scheme
 
 SCHEMES: tuple[Scheme[Any, Any], ...] = (
     sinusoidal.SCHEME,
+    sinusoidal_2d.SCHEME,
+    sinusoidal_3d.SCHEME,
+    detr.SCHEME,
+    detr_boxes.SCHEME,
     rope.SCHEME,
     timestep.SCHEME,
     fourier.SCHEME,
@@ -47,6 +57,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     time2vec.SCHEME,
     mtan.SCHEME,
     temperature.SCHEME,
+    initial_table.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
     t5_buckets.SCHEME,
@@ -69,6 +80,9 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     combined.SCHEME,
     precision.SCHEME,
     permutation_rope.SCHEME,
+    lookup.SCHEME,
+    resample.SCHEME,
+    factorised.SCHEME,
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_alibi.SCHEME,

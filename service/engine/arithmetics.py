@@ -1,7 +1,6 @@
 """The arithmetics that tables are computed in: what turns positions into cosines and sines."""
 
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
 from typing import Protocol
 
 import numpy as np
@@ -9,13 +8,11 @@ import numpy as np
 from service.engine.errors import Refusal
 from service.engine.pairs import Floats
 from service.engine.positions import Values
-from service.engine.reals import MANY_DIGITS, Reals
 from service.engine.scheme import Array
 from service.engine.single import UNSCALED, GgmlScaling, Singles, ggml_angles, write_float32
 from service.engine.waves import Waves, products, values
 
 FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"
-SLOWEST = Decimal(10) ** -18  # radians per position, above which no sine at a whole position is nearly subnormal
 
 
 class Angles(Protocol):
@@ -42,41 +39,12 @@ def refuse_base_of_no_model(base: float, arithmetic: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """The real numbers, rounded once.
-
-    `quiet`, where it is, has waves of 1 at most, which are written faster: times the power of two `louder` they are
-    `waves`, and rounded alike where nothing is subnormal.
-    """
+    """The real numbers, rounded once."""
 
     waves: Waves
-    quiet: Waves | None = None
-    louder: float = 1.0
-
-    @classmethod
-    def of(cls, frequencies: Reals, amplitude: Decimal) -> "Exact":
-        """Waves of an amplitude.
-
-        >>> Exact.of(Reals.of([1]), Decimal("2.5")).louder
-        4.0
-        """
-        waves = Waves(frequencies, amplitude)
-        if amplitude <= 1 or not all(frequency == 0 or frequency >= SLOWEST for frequency in frequencies):
-            return cls(waves)
-        louder = 1
-        while louder < amplitude:
-            louder *= 2
-        with localcontext(MANY_DIGITS):
-            return cls(waves, Waves(frequencies, amplitude / louder), float(louder))
 
     def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
-        outs = [out for out in (cos, sin) if out is not None]
-        # Far from 0 in whole steps no sine is tiny; float16 is subnormal below 2^-14 already.
-        if self.quiet is None or not isinstance(at, range) or any(out.dtype == np.float16 for out in outs):
-            self.waves.write(at, sin, cos)
-            return
-        self.quiet.write(at, sin, cos)
-        for out in outs:
-            np.multiply(out, out.dtype.type(self.louder), out=out)
+        self.waves.write(at, sin, cos)
 
     def angles(self, at: Values, out: Array) -> None:
         products(as_float64(at), self.waves.frequencies, out)
@@ -111,6 +79,16 @@ class Float32:
             places /= np.float32(self.position_divisor)
         angles: Singles = places[:, None] * self.inv_freq
         return angles
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """Float32 as DETR code has it: the position divided by a power of the base, not multiplied by its inverse."""
+
+    periods: Singles
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        write_float32(as_float64(at).astype(np.float32)[:, None] / self.periods, sin, cos)
 
 
 @dataclass(frozen=True, slots=True)

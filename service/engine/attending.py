@@ -310,12 +310,21 @@ def refuse_unwritable(params: Answered) -> None:
 
 def flags(name: str, inputs: Inputs, most_axes: int) -> Booleans:
     """A caller's mask of zeros and ones; refuses other numbers, and an axis too many or empty."""
+    _refuse_shape(name, inputs[name], most_axes)
+    return truths(name, inputs)
+
+
+def truths(name: str, inputs: Inputs) -> Booleans:
+    """A caller's zeros and ones, of any shape; refuses other numbers.
+
+    >>> truths("mask", {"mask": np.array([1, 0])}).tolist()
+    [True, False]
+    """
     array, pointer = inputs[name], f"/tensors/{name}"
     if array.dtype.kind not in "biu":
         raise Refusal(
             pointer, "type", f"{name} holds {array.dtype.name}; integers 0 and 1, or truth values, are needed"
         )
-    _refuse_shape(name, array, most_axes)
     proper = (array == 0) | (array == 1)
     if not proper.all():
         place = [int(axis) for axis in np.unravel_index(int(np.argmin(proper)), array.shape)]

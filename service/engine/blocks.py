@@ -17,17 +17,18 @@ Sine and cosine together are one complex product, (sin a + i cos a) (cos b - i s
 numpy's complex product has other bits on processors that fuse its steps, within the same 4 u; what is rounded from it
 is only what any error as large leaves no choice about.
 
-Which float32 that is, the float64 shows in its own bits (`_unsure_of_float32`): rounding drops the last 29, and is in
+Which float32 that is, the float64 shows in its own bits (`_to_float32`): rounding drops the last 29, and is in
 doubt only where they are near the middle of their range. All narrow errors are below
 
     5 u sqrt 2 + 2^-54 < 2^-50.07
 
 which is less than 2^15 ulps of a float64 as small as 2^-13. So those are unsure whose last bits are within 2^15 of
-2^28, one in 2^13, and those below 2^-12. These few are decided by bounds of their own (`narrow`).
+2^28, one in 2^13, and those below 2^-12; with an amplitude the error and these limits are as many times as large. These
+few are decided by bounds of their own (`narrow`).
 """
 
 from enum import IntEnum
-from math import prod
+from math import frexp, prod
 from threading import local
 from typing import Any, NamedTuple
 
@@ -231,10 +232,13 @@ def split(number: Pair) -> Split:
 
 
 class Grid:
-    """Base rows against offset rows; `errors` are what the rows themselves bring into a sine and a cosine."""
+    """Base rows against offset rows; `errors` are what the rows themselves bring into a sine and a cosine.
 
-    def __init__(self, bases: Rows, offsets: Offsets, errors: Floats) -> None:
-        self.bases, self.offsets, self.errors = bases, offsets, errors
+    Base rows may have an amplitude, of up to 2^octaves.
+    """
+
+    def __init__(self, bases: Rows, offsets: Offsets, errors: Floats, octaves: int = 0) -> None:
+        self.bases, self.offsets, self.errors, self.octaves = bases, offsets, errors, octaves
         self.turns = _complex(bases.sines.high, bases.cosines.high)  # sin a + i cos a
 
     def fill(self, block: Block, target: Target, scratch: Scratch) -> Indices:
@@ -280,9 +284,8 @@ class Grid:
 
     def _fill_narrow(self, block: Block, target: Target, scratch: Scratch) -> Indices:
         value = scratch.product(self, block)
-        if target.dtype == np.float32:
-            return _to_float32(value, block.rows, target, scratch)
-        return _to_sixteen_bits(value, block.rows, target, scratch)
+        round_off = _to_float32 if target.dtype == np.float32 else _to_sixteen_bits
+        return round_off(value, block.rows, target, scratch, self.octaves)
 
     def _fill_double(self, block: Block, form: int, out: NDArray[Any]) -> Indices:
         base, other_base = (self.bases[each].at(block.base) for each in (form, 1 - form))
@@ -304,25 +307,38 @@ class Grid:
 DROPPED_BITS, WINDOW_BITS, FLOOR_BITS = 29, 16, 12
 SHIFT = np.uint64((FLOOR_BITS + 1 << 52) + (1 << DROPPED_BITS - 1) + (1 << WINDOW_BITS - 1))
 KEPT = np.uint64((1 << 62) + (1 << DROPPED_BITS) - (1 << WINDOW_BITS))
+# With an amplitude errors are larger, and the floor is higher, by as many octaves.
+MOST_OCTAVES = FLOOR_BITS - 1
+LOUDEST_HALF = 1.99  # `to_sixteen_bits` takes float16 below 2
 
 
-def _to_float32(value: Floats, rows: slice, target: Target, scratch: Scratch) -> Indices:
+def octaves_of(amplitude: float) -> int:
+    """The least n >= 0 with amplitude <= 2^n.
+
+    >>> [octaves_of(amplitude) for amplitude in (0.0, 1.0, 1.1, 2.0, 2.5)]
+    [0, 0, 1, 1, 2]
+    """
+    fraction, exponent = frexp(amplitude)
+    return max(0, exponent - (fraction == 0.5))
+
+
+def _to_float32(value: Floats, rows: slice, target: Target, scratch: Scratch, octaves: int) -> Indices:
     """Round, and say which may be wrong. `value` is used up."""
     target.write(rows, value)
     bits = value.view(np.uint64)
-    np.add(bits, SHIFT, out=bits)
+    np.add(bits, SHIFT - np.uint64(octaves << 52), out=bits)
     np.bitwise_and(bits, KEPT, out=bits)
     return np.less_equal(value, 2.0, out=scratch.unsure(len(value))).reshape(-1).nonzero()[0]
 
 
-def _to_sixteen_bits(value: Floats, rows: slice, target: Target, scratch: Scratch) -> Indices:
+def _to_sixteen_bits(value: Floats, rows: slice, target: Target, scratch: Scratch, octaves: int) -> Indices:
     """Round by way of float32, which does where the error is below half of its ulp.
 
     Half an ulp of x is 2^-25 |x| or more, so that holds from 2^26 times the error on, with a factor of 2 to spare.
     """
     singles = scratch.singles(len(value))
     singles[...] = value
-    floor = 2.0**26 * LARGEST_NARROW
+    floor = 2.0 ** (26 + octaves) * LARGEST_NARROW
     unsure = to_sixteen_bits(singles, floor, target.dtype, lambda rounded: target.write(rows, rounded))
     return _NONE if unsure is None else np.flatnonzero(unsure)
 

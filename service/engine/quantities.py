@@ -150,6 +150,34 @@ Window = Annotated[
         description="Patches of an attention window: height,width, or frames,height,width for video.",
     ),
 ]
+MOST_CELLS_ALONG = 2**40  # so that the centre of a cell, i + 1/2, is a float64
+_side = BeforeValidator(_listed(_integer, "sizes", "4,6"))
+GridSide = Annotated[int, Field(ge=1, le=MOST_CELLS_ALONG)]
+Grid2D = Annotated[
+    tuple[GridSide, ...],
+    _side,
+    Field(min_length=1, max_length=2, description="Cells of the grid: height,width; one number means a square."),
+]
+Grid3D = Annotated[
+    tuple[GridSide, ...],
+    _side,
+    Field(min_length=1, max_length=3, description="Cells of the grid: frames,height,width; one number means a cube."),
+]
+GridSides = Annotated[tuple[GridSide, ...], _side, Field(min_length=1, max_length=3)]
+BasePerAxis = Annotated[
+    tuple[Annotated[float, Field(ge=1e-19, le=1e100)], ...],
+    BeforeValidator(_listed(_real, "numbers", "20,30")),
+    Field(
+        min_length=1,
+        max_length=2,
+        description="Base of the geometric series of frequencies (temperature): one number, or height,width.",
+    ),
+]
+PerAxis = Annotated[
+    tuple[Annotated[float, Field(ge=1e-6, le=1e6)], ...],
+    BeforeValidator(_listed(_real, "numbers", "1,1.875")),
+    Field(min_length=1, max_length=3),
+]
 Origin = Annotated[
     float,
     BeforeValidator(_position),

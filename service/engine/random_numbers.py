@@ -8,16 +8,23 @@ seed, the counter is (column, row, high half of the row, stream), and of its fou
     normal  = the inverse of the normal distribution at uniform, by the rational functions of Wichura (Algorithm
               AS 241, 1988), in float64 step by step with a logarithm of our own
 
+    truncated = the same, the uniform number u taken to P + u (1 - 2 P) first, P the chance of lying below -bound
+
 All steps are +, -, *, /, square roots and integer operations, so the float64 are the same on every processor; they
 are the random numbers, and what follows from them is exact.
 """
+
+from decimal import Decimal, localcontext
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.pairs import Floats
+from service.engine.reals import MANY_DIGITS, pi, real
 
 Words = NDArray[np.uint64]
+RowNumbers = range | NDArray[np.int64]
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -62,13 +69,14 @@ def philox(counter: tuple[Words, Words, Words, Words], key: tuple[int, int]) -> 
     return a, b, c, d
 
 
-def uniform(seed: int, rows: range, columns: int, *, stream: int = 0) -> Floats:
+def uniform(seed: int, rows: RowNumbers, columns: int, *, stream: int = 0) -> Floats:
     """Numbers in (0, 1), shape (rows, columns).
 
     >>> float(uniform(7, range(3, 4), 2)[0, 1]) == float(uniform(7, range(0, 9), 5)[3, 1])
     True
     """
-    row = np.arange(rows.start, rows.stop, dtype=np.uint64)[:, None]
+    numbers = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
+    row = numbers.astype(np.uint64)[:, None]
     column = np.arange(columns, dtype=np.uint64)[None, :]
     counter = column, row & _LOW, row >> _32, np.full((1, 1), stream, np.uint64)
     low, high, _, _ = philox(counter, (seed & 0xFFFFFFFF, seed >> 32))
@@ -76,9 +84,38 @@ def uniform(seed: int, rows: range, columns: int, *, stream: int = 0) -> Floats:
     return (2.0 * bits.astype(np.float64) + 1.0) * 2.0**-53
 
 
-def normal(seed: int, rows: range, columns: int, *, stream: int = 0) -> Floats:
+def normal(seed: int, rows: RowNumbers, columns: int, *, stream: int = 0) -> Floats:
     """Numbers of the standard normal distribution, shape (rows, columns)."""
     return inverse_normal(uniform(seed, rows, columns, stream=stream))
+
+
+def truncated_normal(seed: int, rows: RowNumbers, columns: int, bound: float) -> Floats:
+    """Numbers of the standard normal distribution between -bound and bound, shape (rows, columns)."""
+    below = chance_below(-bound)
+    chances = below + uniform(seed, rows, columns) * (1.0 - 2.0 * below)
+    return np.clip(inverse_normal(chances), -bound, bound)
+
+
+@lru_cache(maxsize=64)
+def chance_below(bound: float) -> float:
+    """The chance that a standard normal variable lies below `bound` <= 0, the nearest float64; 0 from -9 on.
+
+    1/2 - phi(x) (x + x^3/3 + x^5/(3 5) + ...) for x = -bound: no chance that `uniform` can draw lies below that of -9.
+
+    >>> chance_below(-2.0)
+    0.02275013194817921
+    """
+    if bound <= -9.0:
+        return 0.0
+    with localcontext(MANY_DIGITS):
+        x = -real(bound)
+        total, term, odd = Decimal(0), x, 1
+        while term > Decimal("1e-70"):
+            total += term
+            odd += 2
+            term *= x * x / odd
+        density = (-x * x / 2).exp() / (2 * pi()).sqrt()
+        return float(Decimal("0.5") - density * total)
 
 
 def inverse_normal(probability: Floats) -> Floats:

@@ -26,7 +26,7 @@ from service.engine.scaling_exact import (
 )
 from service.engine.scaling_single import GGML_TYPES, ggml_scaling, scaled_float32_frequencies
 from service.engine.scheme import Array, Facts
-from service.engine.waves import values
+from service.engine.waves import Waves, values
 from service.engine.xpos import Decay, ExactXPos, Float32XPos, Role, refuse_far
 
 
@@ -160,7 +160,7 @@ def rotary_angles(params: Rotary, width: int, direction: str = "forward", role: 
     whole, factor = completed(params, width), amplitude(params, width, direction)
     decay = decay_of(params, width, role, direction)
     if params.arithmetic == "exact":
-        plain = Exact.of(scaled_frequencies(whole, width), factor)
+        plain = Exact(Waves(scaled_frequencies(whole, width), factor))
         return plain if decay is None else ExactXPos(plain, factor, decay)
     if params.arithmetic == "ggml":
         return Ggml(params.base, width, ggml_scaling(whole, width)._replace(amplitude=float(factor)))

@@ -95,8 +95,8 @@ def different(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
 def to_sixteen_bits(
     singles: NDArray[np.float32], floor: float, dtype: DTypeLike, write: Callable[[NDArray[Any]], None]
 ) -> Unsure | None:
-    """Round float32, |x| <= 1, to float16 or bfloat16, and say where that may not be the rounding of the real number:
-    nowhere, if None. `write` is given the rounded ones, in memory that is used again afterwards.
+    """Round float32, below 2 for float16, to float16 or bfloat16, and say where that may not be the rounding of the
+    real number: nowhere, if None. `write` is given the rounded ones, in memory that is used again afterwards.
 
     The float32 are those nearest to float64 whose errors are below half an ulp (of the float32); those below `floor`
     are not, and unsure. The points half way between two neighbours of the narrower dtype are float32 themselves,
@@ -121,7 +121,7 @@ def to_sixteen_bits(
 
 
 def _as_half(bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """float32 with 2^-14 <= |x| <= 1 as float16 in the upper half, half of its last bit added; the rest follows.
+    """float32 with 2^-14 <= |x| < 2 as float16 in the upper half, half of its last bit added; the rest follows.
 
     The exponent, 113 to 127, becomes 1 to 15; the sign falls off at the top and is put back.
     """

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from service.engine.pairs import Floats
 from service.engine.reals import MANY_DIGITS, Reals, real
 from service.engine.rounding import nearest
-from service.engine.waves import Waves, values
+from service.engine.waves import FARTHEST, Waves, values
 
 Singles = NDArray[np.float32]
 
@@ -51,6 +51,15 @@ def float32_powers(numbers: Singles, exponent: float) -> Singles:
 def float32_exponentials(numbers: Singles) -> Singles:
     """e to each number, rounded once to float32."""
     return _exponentials(Decimal(1), numbers)
+
+
+def float32_frequencies_between(low: float, high: float, count: int) -> Singles:
+    """exp(f32(1 - k / (count - 1)) * f32(ln(high) - ln(low)) + f32(ln(low))) in float32 steps, as MLX has it."""
+    gaps = np.float32(max(count - 1, 1))
+    shares = np.float32(1) - np.arange(count, dtype=np.float32) / gaps
+    with localcontext(MANY_DIGITS):
+        least, most = float(real(low).ln()), float(real(high).ln())
+    return _exponentials(Decimal(1), shares * np.float32(most - least) + np.float32(least))
 
 
 def divided_float32_frequencies(base: float, divisor: float, count: int) -> Singles:
@@ -135,7 +144,10 @@ def _decided(guess: Floats, angles: Floats, *, sin: bool) -> Singles:
     undecided = np.flatnonzero(table != (guess - GUESS_ERROR).astype(np.float32))
     if undecided.size:
         exact = np.empty((undecided.size, 1), np.float32)
-        Waves(Reals.of([1])).write(angles.reshape(-1)[undecided], exact if sin else None, None if sin else exact)
+        # An angle beyond the positions that `Waves` takes is a smaller one times a power of two.
+        unit = 1.0 if np.abs(angles).max() <= FARTHEST else 2.0**64
+        at = angles.reshape(-1)[undecided] / unit
+        Waves(Reals.of([unit])).write(at, exact if sin else None, None if sin else exact)
         table.reshape(-1)[undecided] = exact[:, 0]
     return table
 

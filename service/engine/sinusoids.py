@@ -1,7 +1,10 @@
 """What every sinusoidal scheme shares: the five choices that decide a table, and the writing of its rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from math import log2
 from typing import Annotated, Literal
 
 import numpy as np
@@ -9,13 +12,31 @@ from pydantic import Field
 
 from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact, Float32, refuse_base_of_no_model
 from service.engine.errors import Refusal
-from service.engine.frequencies import fastest_frequency
+from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, fastest_frequency
 from service.engine.positions import Values
-from service.engine.quantities import Base, Integer, Layout, OddWidth, Real
-from service.engine.reals import Reals, geometric
+from service.engine.quantities import AngleFactor, Base, Integer, Layout, OddWidth, Real
+from service.engine.reals import MANY_DIGITS, Reals, angle_factor, geometric
 from service.engine.scheme import Array, Params
-from service.engine.single import float32_frequencies
+from service.engine.single import Singles, float32_frequencies, float32_frequencies_between
 from service.engine.waves import Waves
+
+Timescale = Annotated[
+    Real,
+    Field(
+        ge=1e-15,
+        le=1e15,
+        description="With max_timescale: w_k = min (max / min)^(-k / (n - 1)), n the number of sines (tensor2tensor). "
+        "1 and P are base=P with frequency_shift=1.",
+    ),
+]
+Frequency = Annotated[
+    Real,
+    Field(
+        ge=1e-15,
+        le=1e15,
+        description="With max_frequency: w_k = max (min / max)^(k / (n - 1)), n the number of sines, as MLX.",
+    ),
+]
 
 
 class SinusoidalTable(Params):
@@ -32,6 +53,25 @@ class SinusoidalTable(Params):
             description="w_k = base^(-k / (dim/2 - frequency_shift)): 0 as published, 1 as fairseq.",
         ),
     ] = 0.0
+    min_timescale: Timescale | None = None
+    max_timescale: Annotated[
+        Real | None, Field(ge=1e-15, le=1e15, description="See min_timescale: the last wavelength, in units of 2 pi.")
+    ] = None
+    min_frequency: Frequency | None = None
+    max_frequency: Annotated[
+        Real | None, Field(ge=1e-15, le=1e15, description="See min_frequency: the frequency of the first sine.")
+    ] = None
+    angle_factor: AngleFactor = "one"
+    encoding_scale: Annotated[
+        Literal["none", "inverse-sqrt-dim", "sqrt-2-over-dim"],
+        Field(
+            description="What sines and cosines are multiplied by: `none` 1, `inverse-sqrt-dim` 1 / sqrt(dim), "
+            "`sqrt-2-over-dim` sqrt(2 / dim), with which every row has norm 1."
+        ),
+    ] = "none"
+    amplitude: Annotated[
+        Real, Field(ge=1e-3, le=1e4, description="Multiplies sines and cosines too: a number that a model has trained.")
+    ] = 1.0
     arithmetic: Annotated[
         Literal["exact", "float32"],
         Field(
@@ -98,33 +138,157 @@ def spread(params: SinusoidalTable, dim: int) -> Fraction:
     return half - Fraction(params.frequency_shift)
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Frequencies first * (numerator / denominator)^(-k / gaps), k = 0 ... count - 1; `named` says whose they are."""
+
+    first: float
+    numerator: float
+    denominator: float
+    gaps: Fraction
+    count: int
+    named: str
+
+    @property
+    def steepest(self) -> float:
+        """The exponent of the last."""
+        return float((self.count - 1) / self.gaps)
+
+    @property
+    def bits(self) -> tuple[float, float]:
+        """The logarithms to base 2 of the first and the last, about."""
+        first = log2(self.first)
+        return first, first - self.steepest * (log2(self.numerator) - log2(self.denominator))
+
+
+def series(params: SinusoidalTable, dim: int) -> Series:
+    """The frequencies by their rule: from a base, between two timescales, or between two frequencies.
+
+    >>> series(SinusoidalTable(min_timescale=1, max_timescale=10_000), 8)
+    Series(first=1.0, numerator=10000.0, denominator=1.0, gaps=Fraction(3, 1), count=4, named='max_timescale')
+    """
+    count = channels(dim, params.layout, params.odd_width).sine_count
+    denominator = spread(params, dim)
+    ends = _ends(params)
+    if ends is None:
+        return Series(1.0, params.base, 1.0, denominator, count, "base")
+    name, low, high = ends
+    first = low if name == "max_timescale" else high
+    return Series(first, high, low, Fraction(max(count - 1, 1)), count, name)
+
+
+def _ends(params: SinusoidalTable) -> tuple[str, float, float] | None:
+    """The two numbers that frequencies lie between; refuses one alone, and two rules at once."""
+    given = {name: getattr(params, name) for pair in _PAIRS for name in pair if getattr(params, name) is not None}
+    if not given:
+        return None
+    first = next(iter(given))
+    low, high = next(pair for pair in _PAIRS if first in pair)
+    for name in (low, high):
+        if name not in given:
+            raise Refusal(
+                name, "missing", f"{name} is missing: {first} is given, and the frequencies lie between the two"
+            )
+    others: Mapping[str, object] = {"base": 10_000.0, "frequency_shift": 0.0}
+    for name in (*(name for name in given if name not in (low, high)), *others):
+        if name in given or getattr(params, name) != others[name]:
+            raise Refusal(name, "conflict", f"{name} and {high} exclude each other: each is a rule for all frequencies")
+    return high, given[low], given[high]
+
+
+_PAIRS = (("min_timescale", "max_timescale"), ("min_frequency", "max_frequency"))
+
+
 def fastest(params: SinusoidalTable, dim: int) -> float:
     """About the largest frequency; refuses widths and series that cannot be computed."""
     refuse_base_of_no_model(params.base, params.arithmetic)
     if params.arithmetic == "exact" and params.frequency_form != "exp-log":
         detail = f"frequency_form={params.frequency_form} says how float32 arithmetic rounds: add arithmetic=float32"
         raise Refusal("frequency_form", "conflict", detail)
-    steepest = float((channels(dim, params.layout, params.odd_width).sine_count - 1) / spread(params, dim))
-    return fastest_frequency(params.base, steepest, "frequency_shift" if steepest > 1 else "base")
+    chosen = series(params, dim)
+    if chosen.named == "max_frequency" and params.frequency_form != "exp-log":
+        detail = (
+            "frequency_form=power is a step of base and timescales; between frequencies MLX's exponentials are taken"
+        )
+        raise Refusal("frequency_form", "conflict", detail)
+    if chosen.named == "base":
+        named = "frequency_shift" if chosen.steepest > 1 else "base"
+        fast, factor = fastest_frequency(params.base, chosen.steepest, named), float(angle_factor(params.angle_factor))
+        if fast * factor > 2.0**FASTEST_BITS:
+            _refuse_bits("angle_factor", log2(fast * factor))
+        return fast * factor
+    if params.arithmetic == "float32" and chosen.numerator < chosen.denominator:
+        detail = f"{chosen.named} is {chosen.numerator:g}, less than its minimum; arithmetic=float32 follows model code"
+        raise Refusal(chosen.named, "out_of_range", detail, limit=chosen.denominator)
+    return _fastest_between(chosen, float(angle_factor(params.angle_factor)))
+
+
+def _fastest_between(chosen: Series, factor: float) -> float:
+    ends = [bits + log2(factor) for bits in chosen.bits]
+    for bits in ends:
+        if not SLOWEST_BITS <= bits <= FASTEST_BITS:
+            _refuse_bits(chosen.named, bits)
+    return float(2.0 ** max(ends))
+
+
+def refuse_slow(params: SinusoidalTable, dim: int, divisor: int) -> None:
+    """Refuse positions that are divided until the slowest frequency is too slow to be computed with."""
+    bits = min(series(params, dim).bits) - log2(divisor)
+    if bits < SLOWEST_BITS:
+        _refuse_bits("normalisation", bits)
+
+
+def _refuse_bits(named: str, bits: float) -> None:
+    raise Refusal(
+        named,
+        "out_of_range",
+        f"{named} makes frequencies of about 2^{bits:.0f} radians per position; 2^{SLOWEST_BITS} to 2^{FASTEST_BITS} "
+        "will do",
+    )
+
+
+def amplitude(params: SinusoidalTable, dim: int) -> Decimal:
+    """What the sines and cosines are multiplied by.
+
+    >>> amplitude(SinusoidalTable(encoding_scale="sqrt-2-over-dim"), 8)
+    Decimal('0.5')
+    """
+    squares = {"none": Fraction(1), "inverse-sqrt-dim": Fraction(1, dim), "sqrt-2-over-dim": Fraction(2, dim)}
+    square = squares[params.encoding_scale]
+    with localcontext(MANY_DIGITS):
+        return (Decimal(square.numerator) / square.denominator).sqrt() * Decimal(params.amplitude)
 
 
 def frequencies(params: SinusoidalTable, dim: int) -> Reals:
-    """w_k = base^(-k / (half - frequency_shift)), half = dim/2, or floor(dim/2) with `zero-column`.
+    """w_k = base^(-k / (half - frequency_shift)), half = dim/2, or floor(dim/2) with `zero-column`; or another series.
 
     >>> frequencies(SinusoidalTable(), 8).rounded().round(12).tolist()
     [1.0, 0.1, 0.01, 0.001]
     """
-    count = channels(dim, params.layout, params.odd_width).sine_count
-    denominator = spread(params, dim)
-    return geometric(params.base, [-k / denominator for k in range(count)])
+    chosen = series(params, dim)
+    exponents = [k / chosen.gaps for k in range(chosen.count)]
+    found = geometric(chosen.numerator, [-exponent for exponent in exponents])
+    if chosen.named != "base":
+        found = found * geometric(chosen.denominator, exponents) * chosen.first
+    return found if params.angle_factor == "one" else found * angle_factor(params.angle_factor)
 
 
-def table_angles(params: SinusoidalTable, dim: int) -> Angles:
-    """The angles of a table of that width in the arithmetic asked for."""
+def table_angles(params: SinusoidalTable, dim: int, divisor: int = 1) -> Angles:
+    """The angles of a table of that width in the arithmetic asked for; positions are divided by `divisor` first."""
+    scale = amplitude(params, dim)
     if params.arithmetic == "exact":
-        return Exact(Waves(frequencies(params, dim)))
-    count = channels(dim, params.layout, params.odd_width).sine_count
-    return Float32(float32_frequencies(params.base, float(2 * spread(params, dim)), count, form=params.frequency_form))
+        found = frequencies(params, dim)
+        return Exact(Waves(found if divisor == 1 else found / divisor, scale))
+    return Float32(_float32_frequencies(params, dim) * np.float32(angle_factor(params.angle_factor)), float(scale))
+
+
+def _float32_frequencies(params: SinusoidalTable, dim: int) -> Singles:
+    chosen = series(params, dim)
+    if chosen.named == "max_frequency":
+        return float32_frequencies_between(chosen.denominator, chosen.numerator, chosen.count)
+    ratio, width = chosen.numerator / chosen.denominator, float(2 * chosen.gaps)
+    steps = float32_frequencies(ratio, width, chosen.count, form=params.frequency_form)
+    return np.float32(chosen.first) * steps
 
 
 def arithmetic_note(params: SinusoidalTable) -> list[str]:

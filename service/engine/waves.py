@@ -24,7 +24,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.blocks import ROWS_ERROR, Array, Block, Grid, Offsets, Outs, Places, Scratch, Target, Waveform
+from service.engine.blocks import (
+    LOUDEST_HALF,
+    MOST_OCTAVES,
+    ROWS_ERROR,
+    Array,
+    Block,
+    Grid,
+    Offsets,
+    Outs,
+    Places,
+    Scratch,
+    Target,
+    Waveform,
+    octaves_of,
+)
 from service.engine.pairs import Floats, Pair, Rows, multiply
 from service.engine.reals import MANY_DIGITS, Number, Reals, pair, real
 from service.engine.rounding import decide, nearest_of_sum
@@ -99,8 +113,7 @@ class Panel:
 
     def __init__(self, frequencies: Reals, kept_groups: int, amplitude: Number) -> None:
         self.angles = Angles(frequencies, amplitude)
-        # The bounds of blocks are those of values up to 1.
-        self._loud = amplitude > 1
+        self._loudest = abs(float(amplitude))
         self.frequencies = frequencies
         self.count = len(frequencies)
         self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R, a power of two
@@ -110,8 +123,7 @@ class Panel:
 
     def write(self, positions: range | Floats, outs: Outs) -> None:
         """Fill the arrays, each (len(positions), count)."""
-        few = self._loud or len(positions) <= FEW_ROWS
-        if few or self._row_errors(_farthest(positions)).max() > ROWS_ERROR:
+        if len(positions) <= FEW_ROWS or not self._in_bounds(positions, outs):
             self._write_singly(np.array(positions, np.float64), outs)
             return
         scratch = Scratch.of_thread(tuple(outs), self.stride, self.count)
@@ -122,6 +134,12 @@ class Panel:
                 self._write_blocks(plan, part, Target.of(group), scratch)
             else:
                 self._write_singly(np.asarray(part), group)
+
+    def _in_bounds(self, positions: range | Floats, outs: Outs) -> bool:
+        """Whether the bounds hold that blocks rely on."""
+        octaves, (dtype,) = octaves_of(self._loudest), {out.dtype for out in outs.values()}
+        held = self._loudest < LOUDEST_HALF if dtype == np.float16 else octaves <= MOST_OCTAVES
+        return held and bool(self._row_errors(_farthest(positions)).max() <= ROWS_ERROR * 2.0**octaves)
 
     def _parts(self, positions: range | Floats) -> Iterator[slice]:
         """Runs that need no more than a group of base rows: consecutive positions on a grid of such groups.
@@ -193,7 +211,8 @@ class Panel:
         return Plan(self._grid(rows, _farthest(positions)), blocks, lambda row: (which[row], at[row]))
 
     def _grid(self, bases: Rows, farthest: float) -> Grid:
-        return Grid(Rows(*self.angles.scaled(bases)), self.offsets, self._row_errors(farthest))
+        scaled = Rows(*self.angles.scaled(bases))
+        return Grid(scaled, self.offsets, self._row_errors(farthest), octaves_of(self._loudest))
 
     def _row_errors(self, farthest: float) -> Floats:
         """Of sines and cosines (2, count): the errors of a coarse, a fine and an offset row, and one to spare.

@@ -312,7 +312,15 @@ def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, 
                 assert not list(faults(DOCUMENT, schema, answer.json())), (parameter, choice)
             else:
                 # these go with another choice
-                assert parameter in ("preset", "rope_type", "tensor", "frequency_form", "spacing", "coordinates")
+                assert parameter in (
+                    "preset",
+                    "rope_type",
+                    "tensor",
+                    "frequency_form",
+                    "spacing",
+                    "coordinates",
+                    "channel_split",
+                )
 
 
 def test_the_other_examples_work(direct: Client) -> None:

@@ -38,7 +38,8 @@ class Named:
         if not self.scheme.needs_body:
             return client.request(method, target, params=query)
         tensors = {name: array.tolist() for name, array in arrays(self.scheme, self.usage).items()}
-        return client.post(target, params=query, json={"tensors": tensors})
+        body = tensors if "positions" in tensors else {"tensors": tensors}
+        return client.post(target, params=query, json=body)
 
     def __str__(self) -> str:
         return f"{'-'.join(self.scheme.key)}-{self.usage.preset}"
@@ -125,7 +126,14 @@ def test_positions_in_the_body(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [("wisper", "whisper"), ("Whisper", "whisper"), ("music-gen", "musicgen"), ("x" * 200, None), ("", None)],
+    [
+        ("wisper", "whisper"),
+        ("Whisper", "whisper"),
+        ("music-gen", "musicgen"),
+        ("pegasus", "marian"),
+        ("x" * 200, None),
+        ("", None),
+    ],
 )
 def test_an_unknown_preset_is_refused(client: Client, given: str, meant: str | None) -> None:
     document = refused(client.get(f"{SINUSOIDAL}?length=2&dim=4&preset={given}"), "invalid-parameters")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from service.engine import blocks
 from service.engine.blocks import LARGEST_NARROW, NARROW_ERROR, Block, Grid, Places, Scratch, Target, Waveform
 from service.engine.reals import MANY_DIGITS, geometric
+from service.engine.rounding import DTYPES
 from service.engine.waves import Waves
 
 Floats = NDArray[np.float64]
@@ -88,6 +89,14 @@ def test_every_value_within_its_error_of_a_boundary_is_unsure(exponent: int, sha
     assert unsure(values).size == values.size
 
 
+@pytest.mark.parametrize("octaves", [1, 5, blocks.MOST_OCTAVES])
+def test_an_amplitude_widens_what_is_unsure(octaves: int) -> None:
+    for exponent in range(octaves - 16, octaves):
+        values = near_boundaries(exponent, 2.0**octaves * LARGEST_NARROW)
+        assert unsure(values, octaves).size == values.size
+    assert unsure(near_boundaries(octaves - 1, 2.0 ** (octaves - 36)), octaves).size == 0
+
+
 @pytest.mark.parametrize("exponent", range(-12, 0))
 def test_values_farther_from_a_boundary_are_sure(exponent: int) -> None:
     """Or nothing would be gained: what is 2^-36 away is decided by its bits."""
@@ -105,12 +114,12 @@ def test_what_float32_holds_is_sure() -> None:
     assert unsure(held).size == 0
 
 
-def unsure(values: Floats) -> NDArray[np.intp]:
+def unsure(values: Floats, octaves: int = 0) -> NDArray[np.intp]:
     """Which of them the rounding to float32 leaves open; the rounded ones are checked on the way."""
     scratch = Scratch((Waveform.SIN,), values.size, 1)
     out = np.empty((values.size, 1), np.float32)
     target = Target.of({Waveform.SIN: out})
-    found = blocks._to_float32(values.reshape(-1, 1, 1).copy(), slice(0, values.size), target, scratch)
+    found = blocks._to_float32(values.reshape(-1, 1, 1).copy(), slice(0, values.size), target, scratch, octaves)
     assert np.array_equal(out[:, 0], values.astype(np.float32))
     return found
 
@@ -144,3 +153,19 @@ def test_where_values_lie_in_memory_does_not_matter(kind: str, dtype: str) -> No
     assert np.array_equal(sines, sine)
     assert np.array_equal(cosines, cosine)
     assert np.allclose(sine.astype(np.float64)[:, 0], np.sin(np.arange(1000, 1300)), atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("amplitude", [0.1, 1.1386294361119891, -1.5, 1.99, 3.7, -500.0, 4000.0])
+def test_tables_with_an_amplitude_are_those_of_single_rows(amplitude: float, dtype: str) -> None:
+    """Few rows are computed one by one, many in blocks, with an amplitude or none."""
+    loud = Waves(geometric(10000.0, [Fraction(-k, 8) for k in range(8)]), amplitude)
+    table = np.empty((700, 16), DTYPES[dtype])
+    loud.write(range(700), table[:, ::2], table[:, 1::2])
+    rows = np.empty((700, 16), DTYPES[dtype])
+    for start in range(0, 700, 20):
+        part = rows[start : start + 20]
+        loud.write(range(start, start + 20), part[:, ::2], part[:, 1::2])
+    assert np.array_equal(table.view(np.uint8), rows.view(np.uint8))
+    wide = table.astype(np.float64)
+    assert np.allclose(wide[:, 0], amplitude * np.sin(np.arange(700)), atol=abs(amplitude) * 2.0**-8)

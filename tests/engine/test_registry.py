@@ -12,7 +12,7 @@ from service.engine import SCHEMES, by_key
 from service.engine.scheme import Example, Scheme, Usage, whole
 from tests.engine.answers import Array
 
-FOLDERS = {name: name for name in ("analyses", "biases", "encodings", "masks", "permutations")} | {
+FOLDERS = {name: name for name in ("analyses", "biases", "encodings", "learned", "masks", "permutations")} | {
     "operations": "apply"
 }
 Records = pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: "/".join(scheme.key))
@@ -23,15 +23,26 @@ ROUNDING = {
     "biases": {"correct", "faithful", "integer"},
     "masks": {"correct"},
     "apply": {"faithful"},
+    "learned": {"correct", "faithful"},
 }
 # Schemes that promise less than their family.
 FAITHFUL = {("encodings", "temperature")}
 # Schemes outside apply that are about the caller's own arrays.
-BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined")}
+BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined"), ("encodings", "detr-boxes")}
 # What a usage needs beside its own parameters, by scheme.
 NEEDED = {
     ("masks", "packed"): {"segment_lengths": "3,2"},
+    ("encodings", "sinusoidal-2d"): {"grid": "2,3"},
+    ("encodings", "sinusoidal-3d"): {"grid": "2,3,4"},
+    ("encodings", "detr"): {"grid": "2,3"},
     ("encodings", "temperature"): {"length": "3", "offset": "139262"},
+    ("learned", "resample"): {"grid": "5,3", "old_grid": "4,7"},
+}
+# What a request may say and a usage of that scheme does not need.
+NOT_NEEDED = {
+    (("encodings", "learned"), "length"),
+    (("learned", "resample"), "length"),
+    (("learned", "resample"), "prefix"),
 }
 
 
@@ -48,13 +59,17 @@ def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]
         "block_size": "2",
         "prefix": "2",
     }
-    fitting = {name: text for name, text in needed.items() if name in scheme.params.model_fields}
+    names = [name for name in scheme.params.model_fields if (scheme.key, name) not in NOT_NEEDED]
+    fitting = {name: text for name, text in needed.items() if name in names}
     return fitting | NEEDED.get(scheme.key, {}) | dict(example.parameters)
 
 
 def arrays(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Array]:
     if isinstance(example, Usage):
         first: Array = np.random.default_rng(1).standard_normal((3, 5, 128)).astype(np.float32)
+        if scheme.family == "learned":
+            rows = 28 + int(example.parameters.get("prefix", 0))
+            return {array.name: first.reshape(-1, 8)[:rows] for array in scheme.inputs if array.required}
         if scheme.family == "masks":
             required = [array.name for array in scheme.inputs if array.required]
             return {name: np.roll(np.eye(5, dtype=np.int64), shift) for shift, name in enumerate(required)}
@@ -92,7 +107,7 @@ def test_it_says_what_it_is(scheme: Scheme[Any, Any]) -> None:
     assert scheme.rounding in ({"faithful"} if scheme.key in FAITHFUL else ROUNDING[scheme.family])
     assert scheme.revision >= 1
     assert scheme.properties["learned parameters"]
-    assert scheme.needs_body == (scheme.family == "apply" or scheme.key in BODY_ONLY)
+    assert scheme.needs_body == (scheme.family in ("apply", "learned") or scheme.key in BODY_ONLY)
 
 
 @Records

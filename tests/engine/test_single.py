@@ -93,6 +93,15 @@ def test_numpys_sines_are_near_enough_to_serve_as_guesses() -> None:
     assert np.abs(np.cos(angles) - exact[1, :, 0]).max() < GUESS_ERROR / 4
 
 
+def test_numpys_sines_of_angles_beyond_every_position() -> None:
+    random = np.random.default_rng(12)
+    angles = (2.0 ** random.uniform(53, 116, 2_000)).astype(np.float32).astype(np.float64)
+    exact = np.empty((2, angles.size, 1))
+    Waves(Reals.of([2.0**64])).write(angles / 2.0**64, exact[0], exact[1])
+    assert np.abs(np.sin(angles) - exact[0, :, 0]).max() < GUESS_ERROR / 4
+    assert np.abs(np.cos(angles) - exact[1, :, 0]).max() < GUESS_ERROR / 4
+
+
 def test_every_float32_sine_is_rounded_once_whatever_the_guess() -> None:
     angles = np.random.default_rng(12).uniform(-1e5, 1e5, (300, 7)).astype(np.float32)
     exact = np.empty((2, angles.size, 1), np.float32)
@@ -101,3 +110,16 @@ def test_every_float32_sine_is_rounded_once_whatever_the_guess() -> None:
     write_float32(angles, sin, cos)
     assert np.array_equal(sin.reshape(-1), exact[0, :, 0])
     assert np.array_equal(cos.reshape(-1), exact[1, :, 0])
+
+
+@pytest.mark.parametrize("largest", [2.0**53, 2.0**90, 2.0**116])
+def test_angles_that_numpys_sine_leaves_undecided(monkeypatch: pytest.MonkeyPatch, largest: float) -> None:
+    """All of them, if its error were that large."""
+    monkeypatch.setattr("service.engine.single.GUESS_ERROR", 0.5)
+    angles = np.array([[largest, 3.0, largest / 3, -largest / 7, 1e-3, 0.0]], np.float32)
+    sin, cos = np.empty((2, 1, 6), np.float32)
+    write_float32(angles, sin, cos)
+    with mpmath.workprec(400):
+        waves = [mpmath.cos_sin(mpf(float(angle))) for angle in angles[0]]
+    assert sin[0].tolist() == [rounded_once(sine, "float32") for _, sine in waves]
+    assert cos[0].tolist() == [rounded_once(cosine, "float32") for cosine, _ in waves]

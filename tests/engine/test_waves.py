@@ -2,7 +2,7 @@
 
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from decimal import localcontext
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from service.engine.reals import MANY_DIGITS, Reals, geometric, pi
+from service.engine.reals import MANY_DIGITS, Number, Reals, geometric, pi, real
 from service.engine.rounding import DTYPES
 from service.engine.waves import Waves, products, values
 from tests.oracles.exactness import hostile_samples, random_samples, rounded_once
@@ -262,3 +262,50 @@ def test_values_are_rounded_once(dtype: str) -> None:
         just_above = Reals.of([1 + Fraction(1, 2**8) + Fraction(1, 2**70), Fraction(2, 3)])
     expected = [mpf(1) + mpf(2) ** -8 + mpf(2) ** -70, mpf(2) / 3]
     assert values(just_above, DTYPES[dtype]).astype(np.float64).tolist() == [rounded_once(x, dtype) for x in expected]
+
+
+AMPLITUDES: dict[str, Number] = {
+    "irrational": (Decimal(1) / 64).sqrt(MANY_DIGITS) * Decimal(2).sqrt(MANY_DIGITS),
+    "a tie of float32": Decimal(1 + 3 * 2.0**-24),
+    "large": Decimal("30000.7"),
+    "small": Decimal(2.0**-20),
+    "a little more than 1": Fraction(4, 3),
+}
+
+
+@EVERY_DTYPE
+@pytest.mark.parametrize("name", AMPLITUDES)
+def test_an_amplitude_multiplies_before_rounding(dtype: str, name: str) -> None:
+    amplitude = AMPLITUDES[name]
+    with localcontext(MANY_DIGITS):
+        digits = str(real(amplitude))
+    frequencies = geometric(10000.0, [Fraction(-k, 5) for k in range(5)])
+    waves = Waves(frequencies, amplitude)
+    scattered = np.random.default_rng(3).permutation(4096).astype(np.float64)
+    some = np.array([0.0, -0.0, 5e-324, 1e-35, -1e-20, 0.5, 12345.678, 2.0**53])
+    for positions in (range(-2, 40), range(1000, 4000), scattered, some):
+        sin, cos = (np.empty((len(positions), 5), DTYPES[dtype]) for _ in range(2))
+        waves.write(positions, sin, cos)
+        for row in range(0, len(positions), 97 if len(positions) > 100 else 1):
+            with mpmath.workprec(2600):
+                scale = mpf(digits)
+                angles = [mpf(float(positions[row])) * mpf(str(number)) for number in frequencies]
+                sines = [rounded_once(scale * mpmath.sin(angle), dtype) for angle in angles]
+                cosines = [rounded_once(scale * mpmath.cos(angle), dtype) for angle in angles]
+            assert sin[row].astype(np.float64).tolist() == sines, (row, positions)
+            assert cos[row].astype(np.float64).tolist() == cosines, (row, positions)
+
+
+def test_an_amplitude_of_0_leaves_nothing() -> None:
+    sin, cos = np.ones((2, 40, 32), np.float32)
+    Waves(ROPE, 0).write(range(40), sin, None)
+    assert (sin == 0).all()
+    Waves(ROPE, 0).write(range(40), None, cos)
+    assert (cos == 0).all()
+
+
+def test_rows_with_an_amplitude_stand_alone() -> None:
+    waves = Waves(ROPE, AMPLITUDES["irrational"])
+    whole = written(range(5000), "float64", waves)
+    part = written(range(3000, 3017), "float64", waves)
+    assert all((a[3000:3017] == b).all() for a, b in zip(whole, part, strict=True))

@@ -5,12 +5,16 @@ import pytest
 from tests.golden import (
     make_alibi,
     make_fourier,
+    make_grids,
+    make_learned,
     make_masks,
     make_relative,
     make_rope,
     make_scaling,
     make_sinusoidal,
+    make_sinusoids,
     make_timestep,
+    make_usages,
 )
 from tests.golden.frozen import Numbers, load
 
@@ -27,6 +31,12 @@ def rope(request: pytest.FixtureRequest) -> Numbers:
 def sinusoidal(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_sinusoidal.py` describes."""
     return load("sinusoidal") if request.param == "frozen" else make_sinusoidal.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def sinusoids(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_sinusoids.py` describes."""
+    return load("sinusoids") if request.param == "frozen" else make_sinusoids.build()
 
 
 @pytest.fixture(scope="session", params=SOURCES)
@@ -54,6 +64,12 @@ def fourier(request: pytest.FixtureRequest) -> Numbers:
 
 
 @pytest.fixture(scope="session", params=SOURCES)
+def usages(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_usages.py` describes."""
+    return load("usages") if request.param == "frozen" else make_usages.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
 def masks(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_masks.py` describes."""
     return load("masks") if request.param == "frozen" else make_masks.build()
@@ -63,3 +79,15 @@ def masks(request: pytest.FixtureRequest) -> Numbers:
 def scaling(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_scaling.py` describes."""
     return load("scaling") if request.param == "frozen" else make_scaling.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def grids(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_grids.py` describes."""
+    return load("grids") if request.param == "frozen" else make_grids.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def learned(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_learned.py` describes."""
+    return load("learned") if request.param == "frozen" else make_learned.build()

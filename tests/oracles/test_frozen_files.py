@@ -11,7 +11,14 @@ RELEASES = {
     "transformers": "5.24.0",
     "diffusers": "0.42.1",
     "x-transformers": "2.31.10",
+    "timm": "1.0.31",
+    "positional-encodings": "6.0.3",
     "gluonts": "0.17.0",
+    "keras-hub": "0.32.0",
+    "mlx": "0.32.4",
+    "neuralforecast": "3.3.0",
+    "tensor2tensor": "1.15.7",
+    "torchtune": "0.6.1",
     "pandas": "2.3.3",
 }
 FILES = {
@@ -21,10 +28,15 @@ FILES = {
     "sinusoidal": ("torch", "transformers", "diffusers"),
     "calendar": ("gluonts", "pandas"),
     "fourier": ("torch", "transformers", "diffusers"),
-    "timestep": ("torch", "diffusers"),
+    "timestep": ("torch", "diffusers", "transformers"),
+    "sinusoids": ("torch", "transformers", "diffusers", "x-transformers"),
+    "usages": ("torch", "transformers"),
+    "elsewhere": ("torch", "keras-hub", "mlx", "neuralforecast", "tensor2tensor", "torchtune"),
     "alibi": ("torch", "transformers", "x-transformers"),
     "relative": ("torch", "transformers"),
     "masks": ("torch", "transformers"),
+    "grids": ("torch", "transformers", "diffusers", "timm", "positional-encodings"),
+    "learned": ("torch", "transformers", "timm"),
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from service.engine import by_key
 from service.engine.rope_block import parameters_of_block
+from service.engine.rope_usages import IMPLEMENTATIONS
 from tests.engine.answers import answer, only
 from tests.golden.frozen import Numbers, load
 from tests.golden.make_implementations import BASE, FACTOR, MIXED_B, MSCALES, TRAINED, WIDTH
@@ -158,6 +159,19 @@ def test_transformers_of_before(usage: Any, oracle: str, frozen: Numbers) -> Non
         np.testing.assert_allclose(frozen[f"{oracle}.{case}.attention_factor"], attention(given), rtol=1e-15)
 
 
-def test_the_presets_of_tables_are_those_of_vectors() -> None:
-    tables, vectors = by_key("encodings", "rope").presets, by_key("apply", "rope").presets
-    assert {name: tables[name] for name in vectors} == vectors
+@proves("apply/rope", {usage.preset: usage.preset for usage in IMPLEMENTATIONS})
+@pytest.mark.parametrize(
+    "scaling", [YARN, {"rope_type": "linear", "factor": 3}, LONGROPE], ids=["yarn", "linear", "longrope"]
+)
+def test_vectors_are_turned_by_the_tables_of_the_same_name(usage: Any, oracle: str, scaling: dict[str, Any]) -> None:
+    # The tables are compared with the implementation above; turning is two products and a sum in float32.
+    if oracle == "keras-hub" and scaling is LONGROPE:
+        pytest.skip("keras-hub has no LongRoPE")
+    (of_tables,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
+    given = of_preset(of_tables, **scaling)
+    assert dict(usage.parameters) == dict(of_tables.parameters)
+    x = np.random.default_rng(6).standard_normal((5, WIDTH)).astype(np.float32)
+    tables = answer(ROPE, **HEAD, **given, offset=4093, length=5)
+    partners = np.concatenate([-x[:, WIDTH // 2 :], x[:, : WIDTH // 2]], axis=1)
+    expected = x * tables["cos"] + partners * tables["sin"]
+    np.testing.assert_array_equal(only("apply/rope", {"q": x}, base=BASE, **given, offset=4093), expected)

@@ -10,7 +10,19 @@ import numpy as np
 import pytest
 
 from tests.clients import Client
-from tests.golden import make_alibi, make_fourier, make_masks, make_relative, make_rope, make_sinusoidal, make_timestep
+from tests.golden import (
+    make_alibi,
+    make_fourier,
+    make_grids,
+    make_learned,
+    make_masks,
+    make_relative,
+    make_rope,
+    make_sinusoidal,
+    make_sinusoids,
+    make_timestep,
+    make_usages,
+)
 from tests.golden.frozen import Numbers, library, load
 from tests.golden.make_rope import POSITIONS, Table
 from tests.oracles.answers import Query, asked, posted
@@ -28,11 +40,15 @@ BASES = (100.0, 1e3, 1e4, 1.5e5, 5e5, 1e6, 1.2e7)
     [
         ("rope", make_rope.build),
         ("sinusoidal", make_sinusoidal.build),
+        ("sinusoids", make_sinusoids.build),
         ("alibi", make_alibi.build),
         ("relative", make_relative.build),
         ("timestep", make_timestep.build),
         ("fourier", make_fourier.build),
         ("masks", make_masks.build),
+        ("usages", make_usages.build),
+        ("grids", make_grids.build),
+        ("learned", make_learned.build),
     ],
 )
 def test_the_frozen_numbers_are_the_librarys(name: str, live: Callable[[], Numbers]) -> None:

@@ -7,10 +7,15 @@ import pytest
 from mpmath import mpf
 from numpy.typing import NDArray
 
+from service.engine.scheme import Usage
 from tests.clients import Client
+from tests.golden.frozen import Numbers
+from tests.golden.make_rope import TABLES
 from tests.oracles import oracle_rope
 from tests.oracles.answers import Query, asked, asked_in_json
-from tests.oracles.exact import rounded
+from tests.oracles.exact import rounded, rounded_rows
+from tests.oracles.two_stage import of_case
+from tests.oracles.usages import proves
 
 PRECISION = "/v1/analyses/precision"
 EXACT, FLOAT32, GGML, BFLOAT16, BFLOAT16_POSITIONS = range(5)
@@ -80,6 +85,24 @@ def test_the_definition_in_loops(direct: Client, dim: int, base: float) -> None:
             apart = np.abs(np.array(tables[own]) - np.array(tables[other])).max(axis=1)
             assert difference[own, other] == pytest.approx(apart.max(), abs=2.0**-52)
             assert apart[positions.index(int(position[own, other]))] == pytest.approx(apart.max(), abs=2.0**-52)
+
+
+@proves(
+    "analyses/precision",
+    {"Llama 2, Mistral 7B v0.1, GPT-NeoX (base 10000)": "llama_d64", "Llama 3 (base 500000)": "llama31"},
+)
+def test_a_models_own_tables_differ_as_much(direct: Client, rope: Numbers, usage: Usage, oracle: str) -> None:
+    """The cosines and sines of transformers from the real numbers, at positions up to 131071."""
+    theirs, positions = of_case(rope, oracle), rope["positions"].tolist()
+    case = TABLES[oracle]
+    exact = [oracle_rope.cos_sin(position, case.head_dim, case.base) for position in positions]
+    cosines, sines = (
+        rounded_rows([cos for cos, _ in exact], "float64"),
+        rounded_rows([sin for _, sin in exact], "float64"),
+    )
+    apart = max(np.abs(theirs["cos"] - cosines).max(), np.abs(theirs["sin"] - sines).max())
+    difference, _ = compared(direct, positions=positions, dim=case.head_dim, **usage.parameters)
+    assert difference[EXACT, FLOAT32] == pytest.approx(apart, rel=0.01)
 
 
 def test_the_diagonal_is_zero_at_the_first_position(direct: Client) -> None:

@@ -8,11 +8,12 @@ import mpmath
 import numpy as np
 import pytest
 
+from service.engine.scheme import Usage
 from tests.clients import Client
 from tests.golden.frozen import Numbers
 from tests.golden.make_rope import TABLES
 from tests.oracles import oracle_rope
-from tests.oracles.answers import Query, asked
+from tests.oracles.answers import Array, Query, asked
 from tests.oracles.exact import PRECISION_BITS, from_bfloat16_bits, real, rounded, rounded_rows, ulps_apart
 from tests.oracles.two_stage import (
     ROPE,
@@ -22,6 +23,7 @@ from tests.oracles.two_stage import (
     check_library,
     of_case,
 )
+from tests.oracles.usages import proves
 
 OTHERS = [name for name in TABLES if name != "llama31"]
 
@@ -67,6 +69,39 @@ def test_gptj_tables_of_rotary_dim_64(direct: Client, rope: Numbers) -> None:
         assert tables[name].shape == (len(positions), 64)
         assert ulps_apart(tables[name][:, ::2][:, same], rope[f"gptj_d64.{name}"][:, same]).max() <= 1
         assert np.array_equal(tables[name][:, ::2], tables[name][:, 1::2])
+
+
+@proves(
+    "encodings/rope",
+    {
+        "Llama, Mistral, Qwen, Gemma, GPT-NeoX and most models in Hugging Face form": "llama_d64",
+        "GPT-J, CodeGen, Cohere, GLM; Meta's own Llama code; torchtune": "gptj_d64",
+        "Phi-2 (32 of 80 channels)": "phi_d80_0.4",
+        "ONNX RotaryEmbedding caches": "llama_d64",
+    },
+)
+def test_a_usage_is_its_librarys_table(direct: Client, rope: Numbers, usage: Usage, oracle: str) -> None:
+    theirs = of_case(rope, oracle)
+    width = 2 * theirs["cos"].shape[1]
+    positions = rope["positions"][: len(theirs["cos"])].tolist()
+    named: dict[str, Query] = {"dim": width, **usage.parameters, "arithmetic": "float32"}
+    inv_freq = asked(direct, ROPE, **named, output="frequencies")["frequencies"]
+    same = inv_freq == rope[f"{'llama_d64' if oracle == 'gptj_d64' else oracle}.inv_freq"]
+    assert same.mean() > 0.75
+    tables = asked(direct, ROPE, **named, positions=positions)
+    for name in ("cos", "sin"):
+        left, right = table_halves(tables[name], dict(usage.parameters))
+        assert ulps_apart(left[:, same], theirs[name][:, same]).max() <= 1
+        assert np.array_equal(left, right)
+
+
+def table_halves(table: Array, parameters: dict[str, str]) -> tuple[Array, Array]:
+    """The two columns of every pair, which are one where there is one column a pair."""
+    if parameters.get("columns") == "half":
+        return table, table
+    if parameters.get("pairing") == "interleaved":
+        return table[:, ::2], table[:, 1::2]
+    return table[:, : table.shape[1] // 2], table[:, table.shape[1] // 2 :]
 
 
 def test_real_positions_between_the_integers(direct: Client) -> None:

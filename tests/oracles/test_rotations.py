@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from service.engine.scheme import Usage
 from tests.clients import Client
 from tests.golden.frozen import Numbers
 from tests.golden.make_rope import ROTATIONS, Rotation
@@ -14,6 +15,7 @@ from tests.oracles import oracle_rope
 from tests.oracles.answers import Query, posted, posted_json, posted_npy
 from tests.oracles.exact import rounded_rows
 from tests.oracles.two_stage import of_case
+from tests.oracles.usages import proves
 
 ROTATE = "/v1/apply/rope"
 EPS = 2.0**-24
@@ -166,3 +168,14 @@ def test_positions_of_each_sequence_in_the_body(direct: Client) -> None:
         for row, position in enumerate(positions[batch].tolist()):
             alone = posted(direct, ROTATE, {"q": q[batch, :, row : row + 1]}, offset=position)
             assert np.array_equal(turned["q"][batch, :, row : row + 1], alone["q"])
+
+
+@proves("apply/rope", {"Llama, Mistral, Qwen, Gemma and most models in Hugging Face form": "llama"})
+def test_a_usage_turns_as_its_library_does(direct: Client, rope: Numbers, usage: Usage, oracle: str) -> None:
+    case, frozen = ROTATIONS[oracle], of_case(rope, f"rotation.{oracle}")
+    named = {**parameters(case), **usage.parameters}
+    ours = posted(direct, ROTATE, {"q": frozen["q"], "k": frozen["k"]}, **named)
+    for name in ("q", "k"):
+        # Their float32 angles, at positions below 8, then two products and a sum.
+        bound = (8 * 3 + 6) * EPS * np.abs(frozen[name]).max() * 2
+        assert np.abs(ours[name] - frozen[f"{name}_rotated"]).max() <= bound

@@ -138,9 +138,10 @@ SCHEME: Scheme[GaussianFourier, Waves | Sums] = Scheme(
         Usage(
             "diffusers GaussianFourierProjection (of ln x; score-based models)",
             {"seed": "0", "scale": "16"},
+            "score-sde",
         ),
-        Usage("the same with flip_sin_to_cos", {"seed": "0", "scale": "16", "layout": "cos-sin"}),
-        Usage("Segment Anything prompt encoder (points in -1 ... 1)", {"seed": "0"}),
+        Usage("the same with flip_sin_to_cos", {"seed": "0", "scale": "16", "layout": "cos-sin"}, "score-sde-flipped"),
+        Usage("Segment Anything prompt encoder (points in -1 ... 1)", {"seed": "0"}, "sam"),
     ),
     properties={"learned parameters": "dim/2 per coordinate, drawn or brought", "extrapolates": "defined at any point"},
 )

@@ -8,11 +8,19 @@ from pydantic import Field
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
-from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, sequence, where
+from service.engine.positions import POSITIONS_INPUT, Positioned, Values, Where, part, sequence, where
 from service.engine.quantities import BatchAxis, Dim, DType
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
-from service.engine.sinusoids import SinusoidalTable, arithmetic_note, channels, fastest, table_angles, write_table
+from service.engine.sinusoids import (
+    SinusoidalTable,
+    arithmetic_note,
+    channels,
+    fastest,
+    refuse_slow,
+    table_angles,
+    write_table,
+)
 
 Output = Annotated[
     Literal["encoding", "angles", "frequencies"],
@@ -24,6 +32,14 @@ class Sinusoidal(SinusoidalTable, Positioned):
     """Parameters of `encodings/sinusoidal`."""
 
     dim: Dim
+    order: Annotated[
+        Literal["ascending", "descending"],
+        Field(description="`descending`: the positions offset + length - 1 ... offset, as Transformer-XL has them."),
+    ] = "ascending"
+    normalisation: Annotated[
+        Literal["none", "unit"],
+        Field(description="`unit`: every position is divided by length - 1, so that a table runs from 0 to 1."),
+    ] = "none"
     dtype: DType = "float32"
     batch_axis: BatchAxis = "none"
     output: Output = "encoding"
@@ -36,11 +52,26 @@ def _tensors(params: Sinusoidal, inputs: Inputs) -> Tensors:
         refuse_overflow(fast, params.dtype, "the largest frequency")
         return {"frequencies": Tensor(("frequency",), (count,), params.dtype)}
     places = where(params, inputs)
+    _refuse_position_rules(params)
     last, width = ("channel", params.dim) if params.output == "encoding" else ("frequency", count)
     if params.output == "angles":
         refuse_overflow(fast * places.farthest, params.dtype, "the largest angle")
     axes, shape = _with_batch_axis(params.batch_axis, places)
     return {params.output: Tensor((*axes, last), (*shape, width), params.dtype)}
+
+
+def _refuse_position_rules(params: Sinusoidal) -> None:
+    for name, plain in (("order", "ascending"), ("normalisation", "none")):
+        if params.length is None and getattr(params, name) != plain:
+            raise Refusal(name, "conflict", f"{name} and positions exclude each other; positions say everything")
+    if params.normalisation == "unit":
+        if params.length == 1:
+            detail = "length is 1; normalisation=unit divides by length - 1: 2 or more would do"
+            raise Refusal("length", "out_of_range", detail, limit=2, requested=1)
+        if params.arithmetic != "exact":
+            detail = "normalisation=unit is exact; no model code is known whose steps in float32 it could follow"
+            raise Refusal("normalisation", "conflict", detail)
+        refuse_slow(params, params.dim, (params.length or 2) - 1)
 
 
 def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -54,26 +85,35 @@ def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], t
 
 
 def _prepare(params: Sinusoidal, _inputs: Inputs) -> Angles:
-    return table_angles(params, params.dim)
+    normalised = params.normalisation == "unit" and params.output != "frequencies"
+    return table_angles(params, params.dim, (params.length or 2) - 1 if normalised else 1)
 
 
 def _rows(params: Sinusoidal, inputs: Inputs, state: Angles, tensor: str, start: int, stop: int) -> Array:
     dtype = DTYPES[params.dtype]
     if tensor == "frequencies":
         return state.frequencies(dtype)[None, :]
-    at = part(params, inputs, start, stop)
+    at, backwards = _positions(params, inputs, start, stop)
     if tensor == "angles":
         count = channels(params.dim, params.layout, params.odd_width).sine_count
         angles = np.empty((stop - start, count), dtype)
-        state.angles(at, angles)
+        state.angles(at, angles[::backwards])
         return angles
     out = np.empty((stop - start, params.dim), dtype)
-    write_table(params, state, at, out)
+    write_table(params, state, at, out[::backwards])
     return out
 
 
+def _positions(params: Sinusoidal, inputs: Inputs, start: int, stop: int) -> tuple[Values, int]:
+    """Where the rows lie, and the step, 1 or -1, in which they are written."""
+    if params.order == "ascending" or params.length is None:
+        return part(params, inputs, start, stop), 1
+    return part(params, inputs, params.length - stop, params.length - start), -1
+
+
 def _sequence(params: Sinusoidal, inputs: Inputs) -> Sequence | None:
-    return None if params.output == "frequencies" else sequence(params, inputs)
+    alone = params.output == "frequencies" or params.order == "descending" or params.normalisation == "unit"
+    return None if alone else sequence(params, inputs)
 
 
 def _facts(params: Sinusoidal, _inputs: Inputs) -> Facts:
@@ -82,21 +122,30 @@ def _facts(params: Sinusoidal, _inputs: Inputs) -> Facts:
 
 
 def _notes(params: Sinusoidal, _inputs: Inputs) -> list[str]:
-    without = {
-        "encoding": (),
-        "angles": ("layout", "padding_idx"),
-        "frequencies": ("length", "offset", "positions", "layout", "padding_idx", "batch_axis"),
-    }
+    of_values = ("layout", "padding_idx", "encoding_scale", "amplitude")
+    of_positions = ("length", "offset", "positions", "order", "normalisation", "batch_axis")
+    without = {"encoding": (), "angles": of_values, "frequencies": (*of_positions, *of_values)}
     return arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
 
 
 DESCRIPTION = """\
 For position p and frequency k the angle is `p * w_k`, `w_k = base^(-2k/dim)` (with `frequency_shift` s:
-`base^(-k/(dim/2 - s))`). Each frequency gives one sine and one cosine.
+`base^(-k/(dim/2 - s))`). Each frequency gives one sine and one cosine. Instead of `base`, two timescales or two
+frequencies may be given, between which n frequencies lie (n = 1: the first): `w_k = min_timescale *
+(max_timescale/min_timescale)^(-k/(n - 1))`, or `w_k = max_frequency * (min_frequency/max_frequency)^(k/(n - 1))`.
+`angle_factor` multiplies each; `encoding_scale` and `amplitude` multiply the sines and cosines.
 
 **Channel order**: `layout=interleaved` is sin w_0, cos w_0, sin w_1, cos w_1, ... (the paper);
 `sin-cos` is all sines, then all cosines (tensor2tensor, fairseq, Whisper, Marian); `cos-sin` the reverse.
-Axes: (position, channel)."""
+Axes: (position, channel).
+
+A preset is a library's convention in exact arithmetic, unless it says otherwise; `arithmetic=float32` beside it takes
+the steps of PyTorch code (CTRL, Transformer-XL, XLNet and x-transformers have `frequency_form=power`).
+
+**Left out**: PatchTST's table, which is shifted and divided by the mean and the deviation of all its values;
+tensor2tensor's signal of several axes and positions in images (encodings of several axes); linear and octave bands,
+which are `encodings/fourier`, and random ones, `encodings/gaussian-fourier`. With padding, fairseq's positions are the
+caller's: `padding_idx` plus the running count of what is no padding."""
 
 SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     family="encodings",
@@ -119,21 +168,86 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
         Example("As the usual PyTorch module computes it", {"length": "4", "dim": "8", "arithmetic": "float32"}),
         Example("Real-valued positions", {"positions": "0,0.5,-3", "dim": "6", "layout": "sin-cos"}),
         Example(
+            "Frequencies between two, rows of norm 1",
+            {
+                "length": "3",
+                "dim": "6",
+                "layout": "sin-cos",
+                "min_frequency": "0.0001",
+                "max_frequency": "1",
+                "encoding_scale": "sqrt-2-over-dim",
+            },
+        ),
+        Example(
             "Positions of a batch, in the body",
             {"dim": "4"},
             {"positions": [[0, 1, 2], [5, 6, 7]]},
         ),
     ),
     used_by=(
-        Usage("Vaswani et al. 2017; Informer, Autoformer; keras-hub SinePositionEncoding", {}, "vaswani"),
-        Usage("Marian, Pegasus, RoFormer", {"layout": "sin-cos"}, "marian"),
-        Usage("Whisper encoder, Qwen-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}, "whisper"),
+        Usage("Vaswani et al. 2017", {}, "vaswani"),
         Usage(
-            "fairseq, M2M100, NLLB, XGLM (padding index 1)",
+            "The module of the PyTorch introductions; Informer2020, Autoformer and neuralforecast as their code has it",
+            {"arithmetic": "float32"},
+            "pytorch-module",
+        ),
+        Usage("Informer2020, Autoformer (the authors' code), neuralforecast", {}, "informer2020"),
+        Usage("XLM, Flaubert, DistilBERT, VideoMAE", {}, "xlm"),
+        Usage("diffusers SinusoidalPositionalEmbedding", {}, "diffusers"),
+        Usage("Florence-2 (frames)", {}, "florence2"),
+        Usage("SpeechT5, whose trained alpha is the amplitude", {}, "speecht5"),
+        Usage("keras-hub SinePositionEncoding", {}, "keras-hub"),
+        Usage("Marian, Pegasus, RoFormer", {"layout": "sin-cos"}, "marian"),
+        Usage("Informer, Autoformer, Time Series Transformer in transformers", {"layout": "sin-cos"}, "informer"),
+        Usage("CTRL", {"layout": "sin-cos"}, "ctrl"),
+        Usage(
+            "tensor2tensor get_timing_signal_1d",
+            {"layout": "sin-cos", "odd_width": "zero-column", "min_timescale": "1", "max_timescale": "10000"},
+            "tensor2tensor",
+        ),
+        Usage("TimesFM", {"layout": "sin-cos", "min_timescale": "1", "max_timescale": "10000"}, "timesfm"),
+        Usage(
+            "fairseq, FSMT, M2M100, NLLB-MoE, XGLM, SeamlessM4T, Speech2Text, Kosmos-2, TrOCR (padding index 1)",
             {"layout": "sin-cos", "frequency_shift": "1", "odd_width": "zero-column", "padding_idx": "1"},
             "fairseq",
         ),
-        Usage("MusicGen", {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"}, "musicgen"),
+        Usage("Whisper encoder", {"layout": "sin-cos", "frequency_shift": "1"}, "whisper"),
+        Usage("Qwen2.5-Omni and Qwen3-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}, "qwen-omni"),
+        Usage("Pegasus-X", {"layout": "sin-cos", "frequency_shift": "1"}, "pegasus-x"),
+        Usage("FunASR, SenseVoice", {"layout": "sin-cos", "frequency_shift": "1", "offset": "1"}, "funasr"),
+        Usage("Canary", {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"}, "canary"),
+        Usage(
+            "x-transformers ScaledSinusoidalEmbedding, as it is initialised",
+            {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"},
+            "x-transformers",
+        ),
+        Usage(
+            "MusicGen, MusicGen Melody",
+            {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"},
+            "musicgen",
+        ),
+        Usage("Transformer-XL", {"layout": "sin-cos", "order": "descending"}, "transformer-xl"),
+        Usage("XLNet, with offset=1 - queries", {"layout": "sin-cos", "order": "descending"}, "xlnet"),
+        Usage(
+            "Gemma 3n and Gemma 4 audio (relative positions)",
+            {"layout": "sin-cos", "min_timescale": "1", "max_timescale": "10000", "order": "descending"},
+            "gemma-audio",
+        ),
+        Usage(
+            "MLX SinusoidalPositionalEncoding (cos_first is layout=cos-sin, full_turns is angle_factor=two-pi)",
+            {
+                "layout": "sin-cos",
+                "min_frequency": "0.0001",
+                "max_frequency": "1",
+                "encoding_scale": "sqrt-2-over-dim",
+            },
+            "mlx",
+        ),
+        Usage(
+            "pi0 (flow times from 0 to 1, min_period 4e-3, max_period 4)",
+            {"layout": "sin-cos", "min_frequency": "0.25", "max_frequency": "250", "angle_factor": "two-pi"},
+            "pi0",
+        ),
     ),
     properties={
         "memory per head": "none: one table of length * width values serves all heads",

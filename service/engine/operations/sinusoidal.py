@@ -135,6 +135,24 @@ SCHEME: Scheme[ApplySinusoidal, Table] = Scheme(
             {"tensors": {"x": [[0.5, -0.25, 1, 0], [0, 1, 0.5, 0.25]]}},
         ),
     ),
-    used_by=(Usage("Vaswani et al. 2017, CTRL", {"embedding_scale": "sqrt-dim"}),),
+    used_by=(
+        Usage("Vaswani et al. 2017", {"embedding_scale": "sqrt-dim"}, "vaswani"),
+        Usage(
+            "CTRL; Marian and Pegasus with scale_embedding",
+            {"embedding_scale": "sqrt-dim", "layout": "sin-cos"},
+            "marian",
+        ),
+        Usage(
+            "fairseq, M2M100, NLLB with scale_embedding (without padding, whose index is 1)",
+            {
+                "embedding_scale": "sqrt-dim",
+                "layout": "sin-cos",
+                "frequency_shift": "1",
+                "odd_width": "zero-column",
+                "offset": "2",
+            },
+            "fairseq",
+        ),
+    ),
     properties={"learned parameters": "none", "norm": "changed"},
 )
