@@ -369,6 +369,32 @@ def test_ends_of_a_ramp_stay_within_the_width() -> None:
     assert (int(low), int(high)) == (0, 3)
 
 
+@pytest.mark.parametrize("width", [16, 96])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"rope_type": "dynamic", "factor": 4, "dynamic_rule": "uniform"},
+        {"rope_type": "ntk", "factor": 4},
+        {"rope_type": "ntk", "factor": 4, "mixed_b": 0.6},
+        {**YARN, "ramp": "rotations"},
+        {**YARN, "ramp": "inverted"},
+        {**LLAMA3, "high_freq_factor": 1},
+        {**LLAMA3, "low_freq_factor": 1e-6, "high_freq_factor": 2e-6},
+        {"rope_type": "frequencies"},
+        {"rope_type": "divisors"},
+        {"rope_type": "proportional", "partial_rotary_factor": 0.3, "factor": 3},
+    ],
+)
+def test_float32_steps_stay_near_the_real_numbers(parameters: dict[str, Any], width: int) -> None:
+    # What no installed library has beside ours: the steps may lose some ulp, and not the formula.
+    own = {name: tuple(np.linspace(0.1, 1.7, width // 2)) for name in ("frequencies", "divisors")}
+    given = {**parameters, **{name: own[name] for name in own if name == parameters["rope_type"]}}
+    wanted = {"dim": width, "base": 500_000, "output": "frequencies", **given}
+    exact, single = only(ROPE, dtype="float64", **wanted), only(ROPE, arithmetic="float32", **wanted)
+    np.testing.assert_allclose(single, exact, rtol=3e-6)
+    assert (single == exact.astype(np.float32)).mean() > 0.2
+
+
 # Turning vectors
 
 

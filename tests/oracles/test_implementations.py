@@ -165,8 +165,6 @@ def test_transformers_of_before(usage: Any, oracle: str, frozen: Numbers) -> Non
 )
 def test_vectors_are_turned_by_the_tables_of_the_same_name(usage: Any, oracle: str, scaling: dict[str, Any]) -> None:
     # The tables are compared with the implementation above; turning is two products and a sum in float32.
-    if oracle == "keras-hub" and scaling is LONGROPE:
-        pytest.skip("keras-hub has no LongRoPE")
     (of_tables,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
     given = of_preset(of_tables, **scaling)
     assert dict(usage.parameters) == dict(of_tables.parameters)
