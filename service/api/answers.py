@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.bodies import JSON, arrays_from, media_type, read_body, refuse_body
+from service.api.bodies import JSON, Given, given_in, media_type, read_body, refuse_body
 from service.api.caching import (
     FRESH,
     IMMUTABLE,
@@ -23,6 +23,7 @@ from service.api.caching import (
     none_match,
 )
 from service.api.limits import Share
+from service.api.pasted import in_body
 from service.api.problems import Problem
 from service.api.query import read_asked, textual
 from service.api.replies import Bytes, Streamed
@@ -63,7 +64,7 @@ class Timing:
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """GET and HEAD."""
     refuse_body(request)
-    asked = read_asked(scheme, request.scope["query_string"])
+    asked = read_asked(scheme, request.scope["query_string"], blocks=())
     wanted = understand(scheme, asked, extension, {}, resources)
     key = wanted.canonical()
     tag = etag(key, wanted.form.revision)
@@ -89,7 +90,9 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
 async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """POST with the caller's arrays: the answer is stored by nobody."""
     kind = media_type(request)
-    asked = read_asked(scheme, request.scope["query_string"], textual(scheme) if kind == JSON else {})
+    query, assumed = request.scope["query_string"], textual(scheme) if kind == JSON else {}
+    # The body may hold parameters too; what is wrong without them is refused before it is read.
+    read_asked(scheme, query, assumed)
     headers = [("Cache-Control", "no-store")]
     share = Share(resources.budget)
     try:
@@ -97,7 +100,7 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
         if kind == JSON:
             share.take((JSON_OBJECT_FACTOR - 1) * len(body))
         wanted = await resources.work(
-            lambda: understand(scheme, asked, extension, arrays_from(scheme, kind, body), resources)
+            lambda: _understood(scheme, query, assumed, extension, given_in(scheme, kind, body), resources)
         )
         if wanted.bound > resources.stream_bytes:
             return _streamed(wanted, headers, resources, share)
@@ -110,6 +113,13 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
     share.give_back()
     sent = [*headers, *content_headers(wanted, len(content)), ("Server-Timing", timing.header())]
     return Bytes(200, encoded(sent), content)
+
+
+def _understood(
+    scheme: Scheme[Any, Any], query: bytes, assumed: dict[str, str], extension: str, given: Given, resources: Resources
+) -> Wanted:
+    asked = read_asked(scheme, query, assumed, in_body(given.pasted))
+    return understand(scheme, asked, extension, given.arrays, resources)
 
 
 def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resources: Resources) -> Response:

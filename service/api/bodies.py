@@ -98,16 +98,26 @@ def media_type(request: Request) -> str:
     raise Problem("unsupported-media-type", f"{said}; {JSON} (UTF-8), or {BINARY[0]} for npy and safetensors, would do")
 
 
-def arrays_from(scheme: Scheme[Any, Any], kind: str, body: Body) -> dict[str, NDArray[Any]]:
-    """The scheme's input arrays from a body of that media type, by name."""
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a body says: arrays by name, and pasted objects as JSON has them."""
+
+    arrays: dict[str, NDArray[Any]]
+    pasted: dict[str, object]
+
+
+def given_in(scheme: Scheme[Any, Any], kind: str, body: Body) -> Given:
+    """What the scheme takes from a body of that media type, by name."""
     if not body:
         raise Problem("bad-request", f"the body is empty; {_wanted(scheme)} is needed")
-    arrays = _from_json(scheme, body) if kind == JSON else _from_binary(scheme, body)
-    required = [array.name for array in scheme.inputs if array.required] or [scheme.inputs[0].name]
-    missing = [name for name in required if name not in arrays]
+    given = _from_json(scheme, body) if kind == JSON else Given(_from_binary(scheme, body), {})
+    required = [array.name for array in scheme.inputs if array.required]
+    if not required and not given.pasted:
+        required = [scheme.inputs[0].name]
+    missing = [name for name in required if name not in given.arrays]
     if missing:
         raise _invalid(f"/{_place(missing[0])}", "missing", f"{missing[0]} is missing; {_wanted(scheme)} is needed")
-    return arrays
+    return given
 
 
 def _from_binary(scheme: Scheme[Any, Any], body: Body) -> dict[str, NDArray[Any]]:
@@ -122,11 +132,12 @@ def _from_binary(scheme: Scheme[Any, Any], body: Body) -> dict[str, NDArray[Any]
     return found
 
 
-def _from_json(scheme: Scheme[Any, Any], body: Body) -> dict[str, NDArray[Any]]:
+def _from_json(scheme: Scheme[Any, Any], body: Body) -> Given:
     document = _object(read_json(body), "", "the body")
     tensors = [array.name for array in scheme.inputs if array.name != "positions"]
     positions = [array.name for array in scheme.inputs if array.name == "positions"]
-    keys = positions + (["tensors"] if tensors else [])
+    pasted = scheme.pasted.names if scheme.pasted else ()
+    keys = [*positions, *(["tensors"] if tensors else []), *pasted]
     _refuse_unknown_keys(document, "", keys)
     given = _object(document.get("tensors", {}), "/tensors", "tensors")
     _refuse_unknown_keys(given, "/tensors", tensors)
@@ -134,7 +145,7 @@ def _from_json(scheme: Scheme[Any, Any], body: Body) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {name: readers[name](value, f"/tensors/{name}") for name, value in given.items()}
     if "positions" in document:
         arrays["positions"] = array_from_lists(document["positions"], "/positions")
-    return arrays
+    return Given(arrays, {name: document[name] for name in pasted if name in document})
 
 
 def _object(value: object, pointer: str, what: str) -> Mapping[str, object]:

@@ -8,9 +8,8 @@ import orjson
 from service.api.openapi_parameters import may_be_infinite, parameter_ref, parameters
 from service.api.openapi_responses import header_refs, refusals
 from service.api.openapi_schemas import TEXT, Schema, body_parameters, pascal, ref
-from service.api.query import textual
 from service.api.schemes import EXTENSIONS, address
-from service.api.variations import AnyScheme, example_arrays
+from service.api.variations import AnyScheme, example_arrays, parameters_of
 from service.engine import SCHEMES
 from service.engine.scheme import Example, Usage
 from service.formats import FORMATS
@@ -176,7 +175,7 @@ def _json_content(scheme: AnyScheme, method: str) -> Schema:
 def _answered(scheme: AnyScheme, each: Example) -> Schema | None:
     """What the service answers to an example, where that is short enough to be read."""
     inputs = example_arrays(each)
-    params = scheme.params.model_validate({**textual(scheme), **each.query})
+    params = scheme.params.model_validate(parameters_of(scheme, each))
     tensors = scheme.tensors(params, inputs)
     if sum(tensor.rows * tensor.width for tensor in tensors.values()) > MOST_EXAMPLE_VALUES:
         return None

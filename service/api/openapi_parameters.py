@@ -7,9 +7,12 @@ import orjson
 
 from service.api.openapi_schemas import TEXT, Schema, has_several, pascal, ref
 from service.api.parameters import parameters_schema
+from service.api.pasted import LAYER_TYPE, query_names
 from service.api.query import PRESET, REPLY_PARAMETERS
 from service.api.variations import AnyScheme, choices
 from service.engine import SCHEMES
+
+JSON_OBJECT = {"type": "string", "pattern": r"^\s*(\{[\s\S]*\}|null)\s*$"}
 
 
 def parameters(scheme: AnyScheme, names: list[str], kind: str) -> list[Schema]:
@@ -20,7 +23,8 @@ def parameters(scheme: AnyScheme, names: list[str], kind: str) -> list[Schema]:
     tensor = [parameter_ref(_own(scheme, "tensor"))] if has_several(scheme) else []
     path = [parameter_ref("extension")] if kind == "file" else []
     spelling = [parameter_ref("nonfinite")] if kind == "json" and may_be_infinite(scheme) else []
-    return [*path, *own, *tensor, *spelling, parameter_ref(_own(scheme, "revision"))]
+    pasted = [parameter_ref(_own(scheme, name)) for name in query_names(scheme)]
+    return [*path, *own, *pasted, *tensor, *spelling, parameter_ref(_own(scheme, "revision"))]
 
 
 def _own(scheme: AnyScheme, name: str) -> str:
@@ -36,6 +40,9 @@ def parameter_components() -> Iterator[tuple[str, Schema]]:
         whole = parameters_schema(scheme)
         for name, schema in whole["properties"].items():
             yield _own(scheme, name), _parameter(scheme, name, schema, name in whole["required"])
+        for name, description in query_names(scheme).items():
+            schema = TEXT if name == LAYER_TYPE else JSON_OBJECT
+            yield _own(scheme, name), _query(name, schema, description)
         if scheme.presets:
             yield _own(scheme, "preset"), _query("preset", ref(pascal(scheme.family, scheme.name, "preset")))
         if has_several(scheme):
@@ -48,8 +55,8 @@ def parameter_components() -> Iterator[tuple[str, Schema]]:
     yield "If-Range", _header("If-Range", "The ETag that `Range` is about: the whole file if it is another one.")
 
 
-def _query(name: str, schema: Schema) -> Schema:
-    description = PRESET if name == "preset" else REPLY_PARAMETERS[name]
+def _query(name: str, schema: Schema, description: str = "") -> Schema:
+    description = description or (PRESET if name == "preset" else REPLY_PARAMETERS[name])
     return {"name": name, "in": "query", "description": description, "required": False, "schema": schema}
 
 
@@ -75,10 +82,14 @@ def _parameter(scheme: AnyScheme, name: str, schema: Schema, required: bool) -> 
     if name in choices(scheme):
         default = {key: plain[key] for key in ("default",) if key in plain}
         plain = ref(pascal(scheme.family, scheme.name, name)) | default
+    description = schema["description"]
+    if "default" in plain and scheme.pasted is not None and name in scheme.pasted.stated:
+        # A form that sends every default would state twice what is pasted.
+        description += f" (Default: {plain.pop('default')}.)"
     parameter: Schema = {
         "name": name,
         "in": "query",
-        "description": schema["description"],
+        "description": description,
         "required": required,
         "schema": plain,
     }

@@ -16,6 +16,7 @@ Schema = dict[str, Any]
 
 TEXT = {"type": "string"}
 TEXTS = {"type": "array", "items": TEXT}
+OBJECT = {"type": ["object", "null"], "additionalProperties": True}
 NUMBERS = {"type": "array", "items": {}}
 
 
@@ -108,10 +109,13 @@ def _body(scheme: AnyScheme) -> Schema:
         }
     for array in positions:
         properties[array.name] = {**NUMBERS, "description": array.description}
-    # What a body cannot do without: its required tensors, or else the scheme's first array.
-    leading = any(array.required for array in others) or scheme.inputs[0] in others
-    required = ["tensors"] if leading else ["positions"]
-    return {"type": "object", "additionalProperties": False, "properties": properties, "required": required}
+    if scheme.pasted is not None:
+        properties |= {name: {**OBJECT, "description": scheme.pasted.description} for name in scheme.pasted.names}
+    whole = {"type": "object", "additionalProperties": False, "properties": properties}
+    # What a body cannot do without: its required tensors, or else the scheme's first array or a pasted object.
+    if any(array.required for array in others) or scheme.inputs[0] in others:
+        return whole | {"required": ["tensors"]}
+    return whole | ({"minProperties": 1} if scheme.pasted else {"required": ["positions"]})
 
 
 def body_parameters(scheme: AnyScheme) -> list[str]:

@@ -205,7 +205,7 @@ def _fault(entry: Any, model: type[BaseModel]) -> dict[str, Any]:
     kind = entry["type"]
     if kind == "missing":
         return {"parameter": name, "code": "missing", "detail": f"{name} is missing: it is required"}
-    given = f"{name} is {echo(entry['input'])}"
+    given = f"{_entry(entry['loc'], name)} is {echo(entry['input'])}"
     if kind == "literal_error":
         choices = [part.strip(" '") for part in context["expected"].replace(" or ", ", ").split(", ")]
         return unknown_name(name, str(entry["input"]), choices, what=given, place="parameter", code="choice")
@@ -218,6 +218,11 @@ def _fault(entry: Any, model: type[BaseModel]) -> dict[str, Any]:
     return fault | ({} if limit is None else {"limit": limit})
 
 
+def _entry(place: Sequence[int | str], name: str) -> str:
+    """What a fault is about: the parameter, or one entry of a list."""
+    return f"entry {place[1]} of {name}" if len(place) > 1 else name
+
+
 def _code(kind: str) -> str:
     return "out_of_range" if kind.startswith(("greater_than", "less_than")) else kind
 
@@ -226,7 +231,7 @@ def _would_do(kind: str, message: str, model: type[BaseModel], name: str) -> str
     if not kind.startswith(("greater_than", "less_than")):
         return message
     bounds = _bounds(model, name)
-    return f"it must be {bounds}" if bounds else message
+    return f"it must be {bounds}" if bounds else message.replace("Input should be", "it must be")
 
 
 def _bounds(model: type[BaseModel], name: str) -> str:

@@ -1,12 +1,13 @@
 """The query, read from its raw bytes: nothing is ignored, repeated or guessed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import unquote_plus
 
 from pydantic import ValidationError
 
+from service.api.pasted import LAYER_TYPE, NOTHING, Block, in_query, query_names, unpacked
 from service.api.problems import MOST_ERRORS, Problem, echo, from_validation, unknown_name
 from service.engine.scheme import Params, Scheme, Tensors
 
@@ -69,22 +70,43 @@ def textual(scheme: Scheme[Any, Any]) -> dict[str, str]:
     return {"dtype": "float32"} if field is not None and field.default is None else {}
 
 
-def read_asked(scheme: Scheme[Any, Any], raw: bytes, assumed: Mapping[str, str] | None = None) -> Asked:
-    """The query of a scheme's address. `assumed` fills in parameters that the body decides."""
+def read_asked(
+    scheme: Scheme[Any, Any],
+    raw: bytes,
+    assumed: Mapping[str, str] | None = None,
+    blocks: Sequence[Block] | None = None,
+) -> Asked:
+    """The query of a scheme's address. `assumed` fills in parameters that the body decides; `blocks` are the pasted
+    objects of a body, None while it is still to be read."""
     pairs = read_pairs(raw)
     _refuse_unknown(scheme, pairs)
     reply = {name: pairs.pop(name) for name in REPLY_PARAMETERS if name in pairs}
     preset = _preset(scheme, pairs.pop("preset")) if "preset" in pairs else {}
-    try:
-        params = scheme.params.model_validate({**(assumed or {}), **preset, **pairs})
-    except ValidationError as error:
-        raise from_validation(error, scheme.params) from None
+    params = _params(scheme, {**(assumed or {}), **preset}, pairs, blocks)
     return Asked(
         params,
         _pinned(scheme, reply.get("revision")),
         reply.get("tensor"),
         _nonfinite(reply.get("nonfinite")),
     )
+
+
+def _params(
+    scheme: Scheme[Any, Any], beneath: Mapping[str, str], pairs: dict[str, str], blocks: Sequence[Block] | None
+) -> Params:
+    """The parameters of the query and of a pasted block, over those that are assumed."""
+    stated = NOTHING
+    if scheme.pasted is not None:
+        found = in_query(scheme, pairs)
+        layer_type = pairs.pop(LAYER_TYPE, None)
+        if blocks is not None or found:
+            stated = unpacked(scheme.pasted, [*found, *(blocks or ())], layer_type)
+        stated.refuse_twice(pairs)
+    try:
+        params: Params = scheme.params.model_validate({**beneath, **stated.parameters, **pairs})
+    except ValidationError as error:
+        raise stated.placed(from_validation(error, scheme.params)) from None
+    return params
 
 
 def _preset(scheme: Scheme[Any, Any], name: str) -> Mapping[str, str]:
@@ -96,7 +118,8 @@ def _preset(scheme: Scheme[Any, Any], name: str) -> Mapping[str, str]:
 
 
 def _refuse_unknown(scheme: Scheme[Any, Any], pairs: Mapping[str, str]) -> None:
-    known = [*scheme.params.model_fields, *(["preset"] if scheme.presets else []), *REPLY_PARAMETERS]
+    preset = ["preset"] if scheme.presets else []
+    known = [*scheme.params.model_fields, *preset, *query_names(scheme), *REPLY_PARAMETERS]
     # Looking for the nearest name takes time: for as many as a problem lists, not for thousands.
     unknown = [name for name in pairs if name not in known][:MOST_ERRORS]
     faults = [

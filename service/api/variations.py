@@ -23,7 +23,7 @@ def variations(scheme: AnyScheme) -> list[Tensors]:
     """The tensors of every example, and of what it becomes with another value of each named choice."""
     found = []
     for each in scheme.examples:
-        plain = {**textual(scheme), **each.query}
+        plain = parameters_of(scheme, each)
         varied = [{**plain, name: value} for name, choice in choices(scheme).items() for value in choice["enum"]]
         for query in (plain, *varied):
             try:
@@ -31,6 +31,15 @@ def variations(scheme: AnyScheme) -> list[Tensors]:
             except Refusal:
                 # A choice that the rest of the example does not go with says nothing of tensors.
                 continue
+    return found
+
+
+def parameters_of(scheme: AnyScheme, each: Example) -> dict[str, Any]:
+    """The parameters of an example: its query, and what an object pasted into its body stands for."""
+    found = {**textual(scheme), **each.query}
+    if scheme.pasted is not None:
+        for name in scheme.pasted.names:
+            found |= scheme.pasted.parameters((each.body or {}).get(name) or {})
     return found
 
 

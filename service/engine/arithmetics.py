@@ -9,7 +9,7 @@ from service.engine.errors import Refusal
 from service.engine.pairs import Floats
 from service.engine.positions import Values
 from service.engine.scheme import Array
-from service.engine.single import Singles, ggml_angles, write_float32
+from service.engine.single import UNSCALED, GgmlScaling, Singles, ggml_angles, write_float32
 from service.engine.waves import Waves, products, values
 
 FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"
@@ -47,7 +47,7 @@ class Exact:
         self.waves.write(at, sin, cos)
 
     def angles(self, at: Values, out: Array) -> None:
-        products(_as_float64(at), self.waves.frequencies, out)
+        products(as_float64(at), self.waves.frequencies, out)
 
     def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
         return values(self.waves.frequencies, dtype)
@@ -55,10 +55,14 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Float32:
-    """Float32 step by step, as PyTorch model code: frequency, position, their product, its cosine, the amplitude."""
+    """Float32 step by step, as PyTorch model code: frequency, position, their product, its cosine, the amplitude.
+
+    Positions are divided first, where they and not the frequencies are scaled.
+    """
 
     inv_freq: Singles
     amplitude: float = 1.0
+    position_divisor: float = 1.0
 
     def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
         write_float32(self._angles(at), sin, cos, self.amplitude)
@@ -70,7 +74,10 @@ class Float32:
         return self.inv_freq.astype(dtype)
 
     def _angles(self, at: Values) -> Singles:
-        angles: Singles = _as_float64(at).astype(np.float32)[:, None] * self.inv_freq
+        places = as_float64(at).astype(np.float32)
+        if self.position_divisor != 1:
+            places /= np.float32(self.position_divisor)
+        angles: Singles = places[:, None] * self.inv_freq
         return angles
 
 
@@ -81,7 +88,7 @@ class Divided:
     periods: Singles
 
     def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
-        write_float32(_as_float64(at).astype(np.float32)[:, None] / self.periods, sin, cos)
+        write_float32(as_float64(at).astype(np.float32)[:, None] / self.periods, sin, cos)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +97,24 @@ class Ggml:
 
     base: float
     width: int
+    scaling: GgmlScaling = UNSCALED
 
     def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
-        write_float32(ggml_angles(self.base, self.width, _as_float64(at)), sin, cos)
+        write_float32(self._angles(as_float64(at)), sin, cos, self.scaling.amplitude)
 
     def angles(self, at: Values, out: Array) -> None:
-        out[...] = ggml_angles(self.base, self.width, _as_float64(at)).astype(out.dtype)
+        out[...] = self._angles(as_float64(at)).astype(out.dtype)
 
     def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
-        inv_freq: Array = ggml_angles(self.base, self.width, np.ones(1))[0].astype(dtype)
+        inv_freq: Array = self._angles(np.ones(1))[0].astype(dtype)
         return inv_freq
 
+    def _angles(self, at: Floats) -> Singles:
+        return ggml_angles(self.base, self.width, at, self.scaling)
 
-def _as_float64(at: Values) -> Floats:
+
+def as_float64(at: Values) -> Floats:
+    """Positions as an array."""
     if isinstance(at, range):
         return np.arange(at.start, at.stop, dtype=np.float64)
     return at

@@ -61,6 +61,8 @@ def _position(value: object) -> object:
 
 def _listed(read: Callable[[object], object], what: str, example: str = "0,5,7") -> Callable[[object], object]:
     def entries(value: object) -> object:
+        if isinstance(value, list | tuple):
+            return tuple(entry(index, part) for index, part in enumerate(value))
         if not isinstance(value, str):
             return value
         parts = value.split(",", LONGEST_LIST)
@@ -75,7 +77,7 @@ def _listed(read: Callable[[object], object], what: str, example: str = "0,5,7")
             raise PydanticCustomError("list", "a comma-separated list of {what} is needed, such as {example}", place)
         return tuple(entry(index, part) for index, part in enumerate(parts))
 
-    def entry(index: int, part: str) -> object:
+    def entry(index: int, part: object) -> object:
         try:
             return read(part)
         except PydanticCustomError as error:

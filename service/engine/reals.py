@@ -162,7 +162,7 @@ class Reals:
             return Reals(tuple(operation(mine, theirs) for mine, theirs in paired))
 
 
-def geometric(base: float, exponents: Sequence[Fraction]) -> Reals:
+def geometric(base: Number, exponents: Sequence[Fraction]) -> Reals:
     """base ** exponent for each exponent, base > 0.
 
     One logarithm, then one exponential for each *different step* between neighbouring exponents: the

@@ -71,6 +71,26 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
+class Pasted:
+    """A JSON object of another's making that stands for parameters, such as a block of a model's configuration.
+
+    It goes by one of `names` and holds `keys`, some of which are `renamed`; `parameters(block)` says in our words what
+    it says, and its refusals name a key.
+    """
+
+    names: tuple[str, ...]
+    description: str
+    keys: tuple[str, ...]
+    renamed: Mapping[str, str]
+    parameters: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+    @property
+    def stated(self) -> frozenset[str]:
+        """Our names of what it may state."""
+        return frozenset(self.renamed.get(key, key) for key in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
 class Example:
     """A request that works as it stands: the query, and for callers' arrays the JSON body."""
 
@@ -145,6 +165,7 @@ class Scheme(Generic[P, S]):
                                    one request become equal, and the reply states what was used
     `instead`                      what to ask for where the whole would be too large
     `state_bytes(params, inputs)`  about how much memory the prepared state takes, so that shared states are bounded
+    `pasted`                       a JSON object that parameters may be given as, in a JSON body or in the query
     `infinite`                     whether some parameters make infinities, which JSON cannot hold
     """
 
@@ -170,6 +191,7 @@ class Scheme(Generic[P, S]):
     resolve: Callable[[P, Inputs], P] = as_given
     instead: str = ""
     infinite: bool = False
+    pasted: Pasted | None = None
 
     @property
     def key(self) -> tuple[str, str]:

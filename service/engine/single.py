@@ -5,7 +5,7 @@ have the same bits on every processor, where PyTorch's own `pow` differs by up t
 """
 
 from decimal import Decimal, localcontext
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,33 @@ GUESS_ERROR = 2.0**-49
 def float32_frequencies(base: float, dim: float, count: int, *, form: Literal["power", "exp-log"] = "power") -> Singles:
     """Inverse frequencies base ** (-2k / dim), k = 0 .. count - 1, in float32 steps.
 
-    form="power", as RoPE code has it: exponent = f32(2k) / f32(dim); power = base ** exponent; 1 / power.
+    form="power", as RoPE code has it: exponent = f32(2k) / f32(dim); power = f32(base) ** exponent; 1 / power.
     form="exp-log", as the usual sinusoidal module has it: exp(f32(2k) * f32(-ln(base) / dim)).
     """
-    doubled = np.arange(0, 2 * count, 2, dtype=np.float32)
     if form == "power":
         return np.float32(1.0) / float32_periods(base, dim, count)
     with localcontext(MANY_DIGITS):
         slope = -float(real(base).ln()) / dim
-    return _exponentials(Decimal(1), doubled * np.float32(slope))
+    return _exponentials(Decimal(1), np.arange(0, 2 * count, 2, dtype=np.float32) * np.float32(slope))
+
+
+def float32_periods(base: float, dim: float, count: int) -> Singles:
+    """base ** (2k / dim), k = 0 .. count - 1, in float32 steps: PyTorch takes the base as float32 as well."""
+    exponents = np.arange(0, 2 * count, 2, dtype=np.float32) / np.float32(dim)
+    return _powers(float(np.float32(base)), exponents)
+
+
+def float32_powers(numbers: Singles, exponent: float) -> Singles:
+    """Each number to a float32 exponent, rounded once to float32."""
+    with localcontext(MANY_DIGITS):
+        power = real(float(np.float32(exponent)))
+        exact = Reals(tuple(real(number) ** power for number in numbers.tolist()))
+    return values(exact, np.float32)
+
+
+def float32_exponentials(numbers: Singles) -> Singles:
+    """e to each number, rounded once to float32."""
+    return _exponentials(Decimal(1), numbers)
 
 
 def float32_frequencies_between(low: float, high: float, count: int) -> Singles:
@@ -42,11 +60,6 @@ def float32_frequencies_between(low: float, high: float, count: int) -> Singles:
     with localcontext(MANY_DIGITS):
         least, most = float(real(low).ln()), float(real(high).ln())
     return _exponentials(Decimal(1), shares * np.float32(most - least) + np.float32(least))
-
-
-def float32_periods(base: float, dim: float, count: int) -> Singles:
-    """base ** (f32(2k) / f32(dim)), k = 0 .. count - 1, each power rounded once to float32."""
-    return _powers(base, np.arange(0, 2 * count, 2, dtype=np.float32) / np.float32(dim))
 
 
 def divided_float32_frequencies(base: float, divisor: float, count: int) -> Singles:
@@ -70,7 +83,19 @@ def _exponentials(scale: Decimal, factors: Singles) -> Singles:
     return values(exact, np.float32)
 
 
-def ggml_angles(base: float, dim: int, positions: Floats) -> Singles:
+class GgmlScaling(NamedTuple):
+    """How llama.cpp scales an angle: over `divisors`, times `scale` but for the share `kept`; and `amplitude`."""
+
+    divisors: Singles | None = None
+    scale: float = 1.0
+    kept: Singles | None = None
+    amplitude: float = 1.0
+
+
+UNSCALED = GgmlScaling()
+
+
+def ggml_angles(base: float, dim: int, positions: Floats, scaling: GgmlScaling = UNSCALED) -> Singles:
     """Angles (n, dim / 2) as llama.cpp has them: the position, then times the same float32 ratio each time.
 
     ratio = f32(f32(base) ** (f32(-2) / f32(dim))), the power rounded once where llama.cpp has C's powf.
@@ -82,7 +107,19 @@ def ggml_angles(base: float, dim: int, positions: Floats) -> Singles:
     for k in range(dim // 2):
         angles[:, k] = angle
         angle = angle * ratio
-    return angles
+    return _ggml_scaled(angles, scaling)
+
+
+def _ggml_scaled(angles: Singles, scaling: GgmlScaling) -> Singles:
+    if scaling.divisors is not None:
+        angles /= scaling.divisors
+    if scaling.scale == 1:
+        return angles
+    scaled = np.float32(scaling.scale) * angles
+    if scaling.kept is None:
+        return scaled
+    blended: Singles = scaled * (np.float32(1) - scaling.kept) + angles * scaling.kept
+    return blended
 
 
 def write_float32(angles: Singles, sin: NDArray[Any] | None, cos: NDArray[Any] | None, amplitude: float = 1.0) -> None:

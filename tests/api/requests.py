@@ -13,8 +13,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from service.api.query import textual
-from service.api.variations import example_arrays
+from service.api.variations import example_arrays, parameters_of
 from service.engine import SCHEMES
 from service.engine.scheme import Example, Scheme, whole
 from service.formats import FORMATS
@@ -48,8 +47,7 @@ class Asked:
 
     def expected(self) -> Arrays:
         """The engine's own answer, whole."""
-        assumed = textual(self.scheme)
-        params = self.scheme.params.model_validate({**assumed, **self.example.query})
+        params = self.scheme.params.model_validate(parameters_of(self.scheme, self.example))
         return whole(self.scheme, params, example_arrays(self.example))
 
     def __str__(self) -> str:

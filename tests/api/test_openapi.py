@@ -14,6 +14,7 @@ import pytest
 from service.api.openapi import document, text
 from service.api.openapi_operations import operation_id
 from service.api.openapi_responses import ANY_REQUEST
+from service.api.pasted import LAYER_TYPE, query_names
 from service.api.problems import PROBLEMS
 from service.api.query import REPLY_PARAMETERS
 from service.api.schemes import address
@@ -169,7 +170,7 @@ def test_the_parameters_are_those_that_the_service_takes(scheme: AnyScheme, meth
     fields = set(scheme.params.model_fields)
     if method == "post" and scheme.inputs[0].name == "positions":
         fields -= {"length", "queries", "keys", "offset", "positions"}
-    assert told - set(REPLY_PARAMETERS) == fields | ({"preset"} if scheme.presets else set())
+    assert told - set(REPLY_PARAMETERS) == fields | {*query_names(scheme)} | ({"preset"} if scheme.presets else set())
     assert "revision" in told
     assert ("nonfinite" in told) == (kind == "json" and (scheme.infinite or scheme.needs_body))
 
@@ -180,7 +181,7 @@ def test_tensor_is_offered_where_an_answer_holds_several() -> None:
         name for name in IDS if name.startswith(("encodings_rope", "apply_rope", "analyses_precision", "biases_fire"))
     }
     schema = resolved(DOCUMENT, parameters(OPERATIONS["encodings_rope"][2])["tensor"]["schema"])
-    assert schema["enum"] == ["cos", "sin", "angles", "frequencies"]
+    assert schema["enum"] == ["cos", "sin", "angles", "frequencies", "divisors"]
 
 
 def test_a_parameter_in_full() -> None:
@@ -228,7 +229,7 @@ def test_the_service_refuses_what_the_schemas_exclude(scheme: AnyScheme, name: s
             assert answer.status_code == 422, (parameter, value)
             assert problem(answer)["errors"][0]["parameter"] == parameter
             checked.add(parameter)
-    assert checked == set(parameters(OPERATIONS[name][2]))
+    assert checked == set(parameters(OPERATIONS[name][2])) - {LAYER_TYPE}
 
 
 def excluded(schema: dict[str, Any]) -> Iterator[str]:
@@ -241,7 +242,7 @@ def excluded(schema: dict[str, Any]) -> Iterator[str]:
         "pattern": lambda _pattern: ",".join(["0"] * 513),
     }
     yield from (str(value(schema[word])) for word, value in outside.items() if word in schema)
-    if "enum" in schema or "pattern" in schema:
+    if "enum" in schema or "pattern" in schema or schema["type"] == "boolean":
         yield "nonsense"
 
 
@@ -315,6 +316,7 @@ def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, 
                 # these go with another choice
                 assert parameter in (
                     "preset",
+                    "rope_type",
                     "tensor",
                     "frequency_form",
                     "spacing",
@@ -577,7 +579,7 @@ def test_the_catalogue_has_the_same_parameters(direct: Client) -> None:
     entries = direct.get("/v1/schemes/rope").json()["schemes"]
     schema = next(entry for entry in entries if entry["family"] == "encodings")["parameters"]
     assert schema["required"] == ["dim"]
-    assert list(schema["properties"]) == [*rope.params.model_fields, "revision", "tensor", "nonfinite"]
+    assert list(schema["properties"]) == [*rope.params.model_fields, "preset", "revision", "tensor", "nonfinite"]
     assert schema["properties"]["dim"]["minimum"] == 2
     assert "anyOf" not in json.dumps(schema)
 

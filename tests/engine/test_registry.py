@@ -193,6 +193,6 @@ def test_every_usage_is_a_convention_of_its_own(scheme: Scheme[Any, Any]) -> Non
 def test_a_preset_has_a_plain_name_of_its_own(scheme: Scheme[Any, Any]) -> None:
     named = [usage.preset for usage in scheme.used_by if usage.preset]
     assert len(set(named)) == len(named)
-    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in named)
+    assert all(re.fullmatch(r"[a-z0-9]+([.-][a-z0-9]+)*", name) for name in named)
     assert "preset" not in scheme.params.model_fields
     assert list(scheme.presets) == named

@@ -11,6 +11,7 @@ from tests.golden import (
     make_relative,
     make_rope,
     make_scores,
+    make_scaling,
     make_sinusoidal,
     make_sinusoids,
     make_timestep,
@@ -73,6 +74,12 @@ def usages(request: pytest.FixtureRequest) -> Numbers:
 def masks(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_masks.py` describes."""
     return load("masks") if request.param == "frozen" else make_masks.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def scaling(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_scaling.py` describes."""
+    return load("scaling") if request.param == "frozen" else make_scaling.build()
 
 
 @pytest.fixture(scope="session", params=SOURCES)

@@ -23,6 +23,8 @@ RELEASES = {
 }
 FILES = {
     "rope": ("torch", "transformers"),
+    "scaling": ("torch", "transformers"),
+    "implementations": (),
     "sinusoidal": ("torch", "transformers", "diffusers"),
     "calendar": ("gluonts", "pandas"),
     "fourier": ("torch", "transformers", "diffusers"),

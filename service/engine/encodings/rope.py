@@ -9,14 +9,36 @@ from service.engine.arithmetics import Angles
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Columns, DType, HeadDim
-from service.engine.rotary import Rotary, arithmetic_note, fastest, rotary_angles, rotary_width, write_columns
+from service.engine.rope_block import ROPE_BLOCK
+from service.engine.rope_formulas import FORMULAS
+from service.engine.rope_usages import IMPLEMENTATIONS
+from service.engine.rotary import (
+    Rotary,
+    divisors,
+    fastest,
+    refuse_far_xpos,
+    resolved,
+    rotary_angles,
+    rotary_facts,
+    rotary_notes,
+    table_width,
+    write_columns,
+)
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
+from service.engine.xpos import Role
 
 Output = Annotated[
-    Literal["cos-sin", "angles", "frequencies"],
-    Field(description="`cos-sin`: both tables; `angles`: position * frequency; `frequencies`: one a pair (inv_freq)."),
+    Literal["cos-sin", "angles", "frequencies", "divisors"],
+    Field(
+        description="`cos-sin`: both tables; `angles`: position * frequency; `frequencies`: one a pair (inv_freq); "
+        "`divisors`: what the scaling divides each frequency by (GGUF rope_freqs)."
+    ),
 ]
+
+
+XPOS = ("xpos_scale_base", "xpos_center", "xpos_role")
+PER_PAIR = ("frequencies", "divisors")  # outputs that have no positions
 
 
 class Rope(Rotary, Positioned):
@@ -25,34 +47,43 @@ class Rope(Rotary, Positioned):
     dim: HeadDim
     columns: Columns = "full"
     output: Output = "cos-sin"
+    xpos_role: Annotated[
+        Role, Field(description="xPos: whose tables these are; those of keys have the inverse amplitude.")
+    ] = "query"
     dtype: DType = "float32"
 
 
 def _tensors(params: Rope, inputs: Inputs) -> Tensors:
-    width = rotary_width(params, params.dim)
+    width = table_width(params, params.dim)
     fast = fastest(params, width)
     if params.output == "frequencies":
         refuse_overflow(fast, params.dtype, "the largest frequency")
         return {"frequencies": Tensor(("frequency",), (width // 2,), params.dtype)}
+    if params.output == "divisors":
+        divisors(params, width, DTYPES[params.dtype])
+        return {"divisors": Tensor(("frequency",), (width // 2,), params.dtype)}
     places = where(params, inputs)
     if params.output == "angles":
         refuse_overflow(fast * places.farthest, params.dtype, "the largest angle")
         return {"angles": Tensor((*places.axes, "frequency"), (*places.shape, width // 2), params.dtype)}
+    refuse_far_xpos(params, width, places.values, params.dtype, params.xpos_role)
     columns = width if params.columns == "full" else width // 2
     table = Tensor((*places.axes, "channel"), (*places.shape, columns), params.dtype)
     return {"cos": table, "sin": table}
 
 
 def _prepare(params: Rope, _inputs: Inputs) -> Angles:
-    return rotary_angles(params, rotary_width(params, params.dim))
+    return rotary_angles(params, table_width(params, params.dim), role=params.xpos_role)
 
 
 def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, stop: int) -> Array:
     dtype = DTYPES[params.dtype]
     if tensor == "frequencies":
         return state.frequencies(dtype)[None, :]
+    if tensor == "divisors":
+        return divisors(params, table_width(params, params.dim), dtype)[None, :]
     at = part(params, inputs, start, stop)
-    width = rotary_width(params, params.dim)
+    width = table_width(params, params.dim)
     full = tensor != "angles" and params.columns == "full"
     out = np.empty((stop - start, width if full else width // 2), dtype)
     if tensor == "angles":
@@ -63,37 +94,40 @@ def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, 
 
 
 def _sequence(params: Rope, inputs: Inputs) -> Sequence | None:
-    return None if params.output == "frequencies" else sequence(params, inputs)
+    return None if params.output in PER_PAIR else sequence(params, inputs)
 
 
 def _facts(params: Rope, _inputs: Inputs) -> Facts:
-    return {"rotary_dim": rotary_width(params, params.dim), "attention_factor": 1.0}
+    return rotary_facts(params, params.dim)
 
 
 def _notes(params: Rope, _inputs: Inputs) -> list[str]:
     without = {
         "cos-sin": (),
-        "angles": ("columns", "pairing"),
-        "frequencies": ("length", "offset", "positions", "columns", "pairing"),
+        "angles": ("columns", "pairing", *XPOS),
+        "frequencies": ("length", "offset", "positions", "columns", "pairing", *XPOS),
+        "divisors": ("length", "offset", "positions", "columns", "pairing", "arithmetic", *XPOS),
     }
-    return arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
+    return rotary_notes(params) + unused(params, without[params.output], f"output={params.output}")
 
 
 def _resolve(params: Rope, _inputs: Inputs) -> Rope:
-    width = rotary_width(params, params.dim)
-    return params.model_copy(update={"rotary_dim": width, "partial_rotary_factor": None})
+    return resolved(params, params.dim)
 
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Pair k of a head turns by the angle `p * w_k` at position p, `w_k = base^(-2k/rotary_dim)`. The tables hold
-`cos(p w_k)` and `sin(p w_k)`.
+`A cos(p w_k)` and `A sin(p w_k)`.
 
 **Channel order** with `columns=full`: `pairing=half` (GPT-NeoX, Llama in Hugging Face form) is c_0 ... c_h-1 and the
 same again, for channel k turning with k + h, h = rotary_dim/2; `pairing=interleaved` (GPT-J, Meta's Llama) is c_0, c_0,
 c_1, c_1, ..., for channel 2k turning with 2k + 1. `columns=half` is c_0 ... c_h-1 once, the ONNX cache.
-Axes: (position, channel). `.npy` stacks cos and sin in that order."""
+Axes: (position, channel). `.npy` stacks cos and sin in that order.
+
+{FORMULAS}"""
 
 SCHEME: Scheme[Rope, Angles] = Scheme(
+    pasted=ROPE_BLOCK,
     family="encodings",
     name="rope",
     title="Rotary position embedding: cos and sin tables",
@@ -116,11 +150,49 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
             "Llama 3.1, as its PyTorch code computes it",
             {"length": "4", "dim": "128", "base": "500000", "arithmetic": "float32"},
         ),
+        Example(
+            "YaRN: four times the trained length, from spelled-out parameters",
+            {
+                "length": "2",
+                "dim": "8",
+                "base": "1e6",
+                "rope_type": "yarn",
+                "factor": "4",
+                "original_max_position_embeddings": "32768",
+            },
+        ),
+        Example(
+            "Divisors for a GGUF rope_freqs tensor",
+            {
+                "dim": "32",
+                "base": "500000",
+                "rope_type": "llama3",
+                "factor": "8",
+                "low_freq_factor": "1",
+                "high_freq_factor": "4",
+                "original_max_position_embeddings": "8192",
+                "output": "divisors",
+            },
+        ),
         Example("Inverse frequencies only", {"dim": "64", "output": "frequencies"}),
         Example(
             "Positions of a batch, in the body",
             {"dim": "8", "columns": "half"},
             {"positions": [[0, 1, 2], [7, 8, 9]]},
+        ),
+        Example(
+            "A pasted Llama 3.1 block",
+            {"dim": "8", "base": "500000"},
+            {
+                "positions": [0, 1, 9000],
+                "rope_parameters": {
+                    "rope_type": "llama3",
+                    "factor": 8.0,
+                    "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0,
+                    "original_max_position_embeddings": 8192,
+                },
+            },
         ),
     ),
     used_by=(
@@ -128,6 +200,7 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
         Usage("GPT-J, CodeGen, Cohere, GLM; Meta's own Llama code; torchtune", {"pairing": "interleaved"}),
         Usage("Phi-2 (32 of 80 channels)", {"dim": "80", "partial_rotary_factor": "0.4"}),
         Usage("ONNX RotaryEmbedding caches", {"columns": "half"}),
+        *IMPLEMENTATIONS,
     ),
     properties={
         "memory per head": "none: one table of length * width values serves all heads",

@@ -1,6 +1,6 @@
 """RoPE applied to the caller's queries and keys (Su et al., RoFormer, 2021)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -10,7 +10,21 @@ from pydantic import Field
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.positions import Values
-from service.engine.rotary import Rotary, arithmetic_note, fastest, pair_members, rotary_angles, rotary_width
+from service.engine.rope_block import ROPE_BLOCK
+from service.engine.rope_formulas import FORMULAS
+from service.engine.rope_usages import IMPLEMENTATIONS
+from service.engine.rotary import (
+    Rotary,
+    amplitude,
+    fastest,
+    pair_members,
+    refuse_far_xpos,
+    resolved,
+    rotary_angles,
+    rotary_facts,
+    rotary_notes,
+    table_width,
+)
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.vectors import (
@@ -25,6 +39,7 @@ from service.engine.vectors import (
     refuse_overflow,
     vector_axes,
 )
+from service.engine.xpos import Role
 
 Axes = Annotated[
     Literal["heads-length", "length-heads"],
@@ -35,7 +50,7 @@ Axes = Annotated[
 ]
 Direction = Annotated[
     Literal["forward", "inverse"],
-    Field(description="`forward` turns by p * w_k; `inverse` turns back."),
+    Field(description="`forward` turns by p * w_k, times A; `inverse` undoes it."),
 ]
 
 
@@ -62,11 +77,11 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The width that turns, how many leading axes have positions of their own, and the table by number format."""
+    """The width that turns, how many leading axes have positions of their own, and the tables by role and format."""
 
     width: int
     batches: int
-    tables: Mapping[str, Table]
+    tables: Mapping[tuple[Role, str], Table]
 
 
 def _arrays(inputs: Inputs) -> dict[str, Array]:
@@ -85,8 +100,9 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
     for name, array in arrays.items():
         refuse_odd_shapes(name, array, 1, "(…, heads, length, dim), (length, dim) or (dim)")
         refuse_overflow(name, array, answer_dtype(params.dtype, array))
-    width = rotary_width(params, arrays["q"].shape[-1])
+    width = table_width(params, arrays["q"].shape[-1])
     fastest(params, width)
+    amplitude(params, width, params.direction)
     if "k" in arrays and arrays["k"].shape[-1] != arrays["q"].shape[-1]:
         raise Refusal(
             "/tensors/k",
@@ -97,9 +113,12 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
 
 
 def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:
-    _check(params, inputs)
+    width = _check(params, inputs)
     arrays = _arrays(inputs)
-    positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
+    at, _ = positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
+    for name, array in arrays.items():
+        dtype = answer_dtype(params.dtype, array)
+        refuse_far_xpos(params, width, at, dtype, _role(params, name), params.direction)
     inner = ("head", "position", "channel") if params.axes == "heads-length" else ("position", "head", "channel")
     return {
         name: Tensor(
@@ -115,9 +134,19 @@ def _prepare(params: ApplyRope, inputs: Inputs) -> Turn:
     width = _check(params, inputs)
     arrays = _arrays(inputs)
     at, batches = positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
-    angles = rotary_angles(params, width)
-    dtypes = {answer_dtype(params.dtype, array) for array in arrays.values()}
-    return Turn(width, batches, {dtype: _table(params, angles, at, width, dtype) for dtype in dtypes})
+    angles = {role: rotary_angles(params, width, params.direction, role) for role in _roles(params, arrays)}
+    wanted = {(_role(params, name), answer_dtype(params.dtype, array)) for name, array in arrays.items()}
+    tables = {(role, dtype): _table(params, angles[role], at, width, dtype) for role, dtype in wanted}
+    return Turn(width, batches, tables)
+
+
+def _role(params: ApplyRope, name: str) -> Role:
+    """Whose table an array is turned by: without xPos keys turn as queries do."""
+    return "key" if name == "k" and params.xpos_scale_base is not None else "query"
+
+
+def _roles(params: ApplyRope, names: Iterable[str]) -> set[Role]:
+    return {_role(params, name) for name in names}
 
 
 def _table(params: ApplyRope, angles: Angles, at: Values, width: int, dtype: str) -> Table:
@@ -134,7 +163,7 @@ def _table(params: ApplyRope, angles: Angles, at: Values, width: int, dtype: str
 def _rows(params: ApplyRope, inputs: Inputs, state: Turn, tensor: str, start: int, stop: int) -> Array:
     array = inputs[tensor]
     dtype = answer_dtype(params.dtype, array)
-    table = state.tables[dtype]
+    table = state.tables[_role(params, tensor), dtype]
     x = block(array, start, stop, dtype)
     out = np.empty(x.shape, x.dtype)
     most = max(1, RUN_BYTES // (x.shape[1] * x.itemsize))
@@ -179,23 +208,22 @@ def partners(x: Array, pairing: str) -> Array:
 
 
 def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
-    return {"rotary_dim": rotary_width(params, inputs["q"].shape[-1]), "attention_factor": 1.0}
+    return rotary_facts(params, inputs["q"].shape[-1])
 
 
 def _resolve(params: ApplyRope, inputs: Inputs) -> ApplyRope:
-    width = rotary_width(params, inputs["q"].shape[-1])
-    return params.model_copy(update={"rotary_dim": width, "partial_rotary_factor": None})
+    return resolved(params, inputs["q"].shape[-1])
 
 
 def _state_bytes(params: ApplyRope, inputs: Inputs) -> int:
-    """cos and sin of every position in the widest number format."""
+    """cos and sin of every position in the widest number format; with xPos for queries and for keys."""
     rows = inputs["positions"].size if "positions" in inputs else _rows_of(params, inputs["q"].shape).length
-    return 2 * 8 * rows * rotary_width(params, inputs["q"].shape[-1])
+    return (2 if params.xpos_scale_base is None else 4) * 8 * rows * table_width(params, inputs["q"].shape[-1])
 
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Turns each pair of channels of q (and k) at position p by `p * w_k`, `w_k = base^(-2k/rotary_dim)`. With
-c = cos(p w_k), s = sin(p w_k) and h = rotary_dim/2:
+c = A cos(p w_k), s = A sin(p w_k) and h = rotary_dim/2:
 
 - `pairing=half`: `y_k = x_k c - x_(k+h) s`, `y_(k+h) = x_(k+h) c + x_k s`
 - `pairing=interleaved`: `y_2k = x_2k c - x_(2k+1) s`, `y_(2k+1) = x_(2k+1) c + x_2k s`
@@ -204,9 +232,12 @@ Channels beyond `rotary_dim` pass through, and the **channel order** stays as it
 are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may have fewer heads than q. cos and
 sin are rounded once to the number format of the vectors, then the two products and their sum are rounded each.
 
+{FORMULAS}
+
 The body is JSON, one `.npy` (q) or a safetensors file with `q`, `k` and, if you like, `positions`."""
 
 SCHEME: Scheme[ApplyRope, Turn] = Scheme(
+    pasted=ROPE_BLOCK,
     family="apply",
     name="rope",
     title="RoPE applied to queries and keys",
@@ -218,7 +249,7 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    notes=lambda params, _inputs: arithmetic_note(params),
+    notes=lambda params, _inputs: rotary_notes(params),
     resolve=_resolve,
     state_bytes=_state_bytes,
     inputs=(
@@ -238,10 +269,16 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
             {"direction": "inverse"},
             {"tensors": {"q": [[1, 2, 3, 4], [5, 6, 7, 8]]}, "positions": [3, 7]},
         ),
+        Example(
+            "Positions over four, as a pasted block says",
+            {"offset": "8"},
+            {"tensors": {"q": [1, 2, 3, 4]}, "rope_scaling": {"type": "linear", "factor": 4.0}},
+        ),
     ),
     used_by=(
         Usage("Llama, Mistral, Qwen, Gemma and most models in Hugging Face form", {"pairing": "half"}),
         Usage("GPT-J, CodeGen (rotary_dim 64)", {"pairing": "interleaved", "rotary_dim": "64"}),
+        *IMPLEMENTATIONS,
     ),
-    properties={"learned parameters": "none", "norm": "kept"},
+    properties={"learned parameters": "none", "norm": "kept, times the attention factor"},
 )

@@ -1,0 +1,159 @@
+"""Parameters pasted as a JSON object of another's making: in the query as JSON text, or beside the arrays of a body."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.api.problems import Problem, echo, unknown_name
+from service.engine.errors import Refusal
+from service.engine.scheme import Pasted, Scheme
+from service.formats.errors import Unreadable
+from service.formats.json_reader import read_json
+
+LAYER_TYPE = "layer_type"
+CHOOSES = "Which type of layer is meant, where a pasted block holds one object for each."
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A pasted object: what it was called, and where a fault in it is (`/name` in a body, `name` in the query)."""
+
+    name: str
+    where: str
+    value: object
+
+    def fault(self, key: str, code: str, detail: str) -> Problem:
+        return Problem("invalid-parameters", detail, [{**self.place(key), "code": code, "detail": detail}])
+
+    def place(self, key: str = "") -> dict[str, str]:
+        """Where a key of it stands, as a problem names places."""
+        if self.where == "body":
+            return {"pointer": f"/{self.name}" + (f"/{key}" if key else "")}
+        return {"parameter": self.name}
+
+
+def query_names(scheme: Scheme[Any, Any]) -> dict[str, str]:
+    """What an address may hold for a pasted object, and what it means."""
+    if scheme.pasted is None:
+        return {}
+    text = f"{scheme.pasted.description} JSON, URL-encoded; in a JSON body it is a key of its own."
+    return {**dict.fromkeys(scheme.pasted.names, text), LAYER_TYPE: CHOOSES}
+
+
+def in_query(scheme: Scheme[Any, Any], pairs: dict[str, str]) -> list[Block]:
+    """The blocks in a query, which they leave."""
+    names = scheme.pasted.names if scheme.pasted else ()
+    return [Block(name, "query", _json(name, pairs.pop(name))) for name in names if name in pairs]
+
+
+def _json(name: str, text: str) -> object:
+    try:
+        return read_json(text.encode())
+    except Unreadable as error:
+        detail = f"{name} is not JSON that can be read: {error.detail}"
+        raise Problem(
+            "invalid-parameters", detail, [{"parameter": name, "code": error.code, "detail": detail}]
+        ) from None
+
+
+def in_body(given: Mapping[str, object]) -> list[Block]:
+    """The blocks in a JSON body."""
+    return [Block(name, "body", value) for name, value in given.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """The parameters that a pasted block stands for, and the keys of the block that they come from."""
+
+    block: Block | None
+    parameters: dict[str, Any]
+    keys: dict[str, str]
+
+    def refuse_twice(self, pairs: Mapping[str, str]) -> None:
+        """A parameter that stands in the query as well is given twice."""
+        for name, key in self.keys.items():
+            if self.block is not None and name in pairs:
+                detail = f"{name} is given in the query, and in {self.block.name} as {key}; give it once"
+                raise self.block.fault(key, "repeated", detail)
+
+    def placed(self, problem: Problem) -> Problem:
+        """The problem with faults in what the block stated pointing into the block."""
+        return Problem(problem.slug, problem.detail, [self._placed(dict(fault)) for fault in problem.errors])
+
+    def _placed(self, fault: dict[str, Any]) -> dict[str, Any]:
+        key = self.keys.get(fault.get("parameter", ""))
+        if self.block is None or key is None:
+            return fault
+        del fault["parameter"]
+        return self.block.place(key) | fault
+
+
+NOTHING = Stated(None, {}, {})
+
+
+def unpacked(pasted: Pasted, blocks: list[Block], layer_type: str | None) -> Stated:
+    """The parameters that a block stands for; null stands for none."""
+    blocks = [block for block in blocks if block.value is not None]
+    if len(blocks) > 1:
+        names = " and ".join(dict.fromkeys(block.name for block in blocks))
+        raise blocks[1].fault("", "repeated", f"{names}: the same thing is given twice; give it once")
+    if not blocks:
+        if layer_type is not None:
+            raise _nothing_to_choose()
+        return NOTHING
+    (block,) = blocks
+    flat = _flat(block, _object(block, block.value), layer_type)
+    _refuse_unknown(pasted, block, flat)
+    try:
+        parameters = pasted.parameters(flat)
+    except Refusal as error:
+        (fault,) = error.faults
+        raise block.fault(fault.parameter, fault.code, fault.detail) from None
+    keys = {pasted.renamed.get(key, key): key for key in flat}
+    return Stated(block, parameters, {name: key for name, key in keys.items() if name in parameters})
+
+
+def _object(block: Block, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise block.fault("", "type", f"{block.name} must be a JSON object, or null")
+    return dict(value)
+
+
+def _flat(block: Block, given: Mapping[str, Any], layer_type: str | None) -> Mapping[str, Any]:
+    """The object of one type of layer, with what stands beside them all; a flat block as it is."""
+    layers = [key for key, value in given.items() if isinstance(value, dict)]
+    if not layers:
+        if layer_type is not None:
+            raise _nothing_to_choose()
+        return given
+    listed = ", ".join(layer for layer in given if layer in layers)
+    if layer_type is None:
+        detail = f"{block.name} holds one object for each type of layer: choose one with {LAYER_TYPE}= ({echo(listed)})"
+        raise Problem("invalid-parameters", detail, [{"parameter": LAYER_TYPE, "code": "missing", "detail": detail}])
+    if layer_type in given and given[layer_type] is None:
+        raise block.fault(layer_type, "empty", f"{layer_type} is null: those layers have no rotary encoding")
+    if layer_type not in layers:
+        what = f"{LAYER_TYPE} is {echo(layer_type)}"
+        fault = unknown_name(LAYER_TYPE, layer_type, layers[:24], what=what, code="choice")
+        raise Problem("invalid-parameters", fault["detail"], [fault])
+    common = {key: value for key, value in given.items() if value is not None and key not in layers}
+    return {**common, **given[layer_type]}
+
+
+def _nothing_to_choose() -> Problem:
+    detail = f"{LAYER_TYPE} chooses from a pasted block that holds one object for each type of layer: there is none"
+    return Problem("invalid-parameters", detail, [{"parameter": LAYER_TYPE, "code": "conflict", "detail": detail}])
+
+
+def _refuse_unknown(pasted: Pasted, block: Block, given: Mapping[str, Any]) -> None:
+    for key in given:
+        if key not in pasted.keys:
+            fault = unknown_name("", key, pasted.keys, what=f"{echo(key)} is not a key of {block.name}")
+            near = f"; did you mean {fault['did_you_mean']}?" if "did_you_mean" in fault else ""
+            del fault["parameter"]
+            fault["detail"] = f"{echo(key)} is not a key of {block.name}{near}"
+            raise Problem("invalid-parameters", fault["detail"], [block.place(_escaped(key)) | fault])
+
+
+def _escaped(key: str) -> str:
+    return echo(key).replace("~", "~0").replace("/", "~1")

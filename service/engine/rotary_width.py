@@ -1,0 +1,40 @@
+"""Which channels of a head turn."""
+
+from service.engine.errors import Refusal
+from service.engine.quantities import PartialRotaryFactor, RotaryDim
+from service.engine.scheme import Params
+
+
+class RotaryWidth(Params):
+    """Which channels of a head turn: the first `rotary_dim`, or a share of them; all unless said otherwise."""
+
+    rotary_dim: RotaryDim | None = None
+    partial_rotary_factor: PartialRotaryFactor | None = None
+
+
+def rotary_width(params: RotaryWidth, dim: int) -> int:
+    """How many of the first channels turn: all, `rotary_dim`, or int(dim * partial_rotary_factor).
+
+    >>> rotary_width(RotaryWidth(partial_rotary_factor=0.4), 80)
+    32
+    """
+    if params.rotary_dim is not None and params.partial_rotary_factor is not None:
+        raise Refusal(
+            "partial_rotary_factor",
+            "conflict",
+            "rotary_dim and partial_rotary_factor say the same thing twice; give one of them",
+        )
+    name, width = "dim", dim
+    if params.rotary_dim is not None:
+        name, width = "rotary_dim", params.rotary_dim
+    elif params.partial_rotary_factor is not None:
+        name, width = "partial_rotary_factor", int(dim * params.partial_rotary_factor)
+    if width > dim:
+        raise Refusal(name, "out_of_range", f"rotary_dim is {width}; the head has {dim} channels", limit=dim)
+    if width < 2 or width % 2:
+        raise Refusal(
+            name,
+            "odd" if width % 2 else "out_of_range",
+            f"{name} makes the rotated width {width}; channels turn in pairs, so it must be even and at least 2",
+        )
+    return width

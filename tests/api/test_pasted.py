@@ -1,0 +1,155 @@
+"""A pasted Hugging Face block: in a JSON body, in the query, refused where it does not fit."""
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+from tests.api.problems import fault, refused
+from tests.clients import Client
+
+ROPE, TURN = "/v1/encodings/rope", "/v1/apply/rope"
+YARN = {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "rope_theta": 1e6}
+SPELLED = "rope_type=yarn&factor=4&original_max_position_embeddings=32768&base=1e6"
+NESTED = {
+    "full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 1e6},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+    "chunked_attention": None,
+    "original_max_position_embeddings": 4096,
+}
+
+
+def posted(client: Client, query: str, body: dict[str, Any]) -> Any:
+    answer = client.post(f"{ROPE}?{query}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("name", ["rope_parameters", "rope_scaling"])
+def test_a_block_in_a_body_is_the_parameters_spelled_out(direct: Client, name: str) -> None:
+    spelled = direct.get(f"{ROPE}?dim=8&length=3&{SPELLED}").json()
+    assert posted(direct, "dim=8&length=3", {name: YARN}) == spelled
+    at_positions = posted(direct, "dim=8", {name: YARN, "positions": [0, 1, 2]})
+    assert at_positions["tensors"] == spelled["tensors"]
+    assert spelled["parameters"]["rope_type"] == "yarn"
+    assert spelled["facts"]["attention_factor"] == pytest.approx(1.138629436, rel=1e-9)
+
+
+def test_a_block_in_the_query_is_the_same_request(direct: Client) -> None:
+    spelled = direct.get(f"{ROPE}?dim=8&length=3&{SPELLED}")
+    pasted = direct.get(f"{ROPE}?dim=8&length=3&rope_parameters={quote(json.dumps(YARN))}")
+    assert pasted.headers["etag"] == spelled.headers["etag"]
+    assert pasted.content == spelled.content
+    null = direct.get(f"{ROPE}?dim=8&length=3&rope_scaling=null")
+    assert null.headers["etag"] == direct.get(f"{ROPE}?dim=8&length=3").headers["etag"]
+
+
+def test_beside_a_binary_body_and_beside_tensors(direct: Client) -> None:
+    x = np.random.default_rng(5).standard_normal((3, 8)).astype(np.float32)
+    spelled = direct.post(f"{TURN}?{SPELLED}", json={"tensors": {"q": x.tolist()}}).json()["tensors"]
+    in_body = direct.post(TURN, json={"tensors": {"q": x.tolist()}, "rope_parameters": YARN}).json()["tensors"]
+    assert in_body == spelled
+    header = json.dumps({"q": {"dtype": "F32", "shape": [3, 8], "data_offsets": [0, 96]}}).encode()
+    binary = direct.post(
+        f"{TURN}?rope_scaling={quote(json.dumps(YARN))}",
+        content=len(header).to_bytes(8, "little") + header + x.tobytes(),
+        headers={"Content-Type": "application/octet-stream"},
+    ).json()["tensors"]
+    assert binary == spelled
+
+
+def test_a_preset_lies_beneath_a_block_and_the_query_above(direct: Client) -> None:
+    body = {"rope_parameters": {**YARN, "truncate": False}}
+    given = posted(direct, "dim=8&length=1&preset=llama-cpp", body)["parameters"]
+    assert (given["arithmetic"], given["truncate"], given["factor"]) == ("ggml", False, 4)
+    assert (
+        posted(direct, "dim=8&length=1&preset=llama-cpp&arithmetic=exact", body)["parameters"]["arithmetic"] == "exact"
+    )
+
+
+def test_a_layer_type_chooses(direct: Client) -> None:
+    full = posted(direct, "dim=8&length=1&layer_type=full_attention", {"rope_parameters": NESTED})["parameters"]
+    assert (full["rope_type"], full["factor"], full["base"]) == ("linear", 8, 1e6)
+    sliding = posted(direct, "dim=8&length=1&layer_type=sliding_attention", {"rope_parameters": NESTED})["parameters"]
+    assert (sliding["rope_type"], sliding["base"]) == ("default", 1e4)
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "place", "code", "meant"),
+    [
+        ("", {"rope_scaling": {"type": "linear", "facter": 2}}, "/rope_scaling/facter", "unknown", "factor"),
+        ("", {"rope_scaling": {"a/b~": 2}}, "/rope_scaling/a~1b~0", "unknown", None),
+        ("", {"rope_scaling": {"type": "lineer"}}, "/rope_scaling/type", "choice", "linear"),
+        ("", {"rope_scaling": {"rope_type": 5}}, "/rope_scaling/rope_type", "choice", None),
+        ("", {"rope_scaling": {"type": "linear", "factor": "x"}}, "/rope_scaling/factor", "number", None),
+        ("", {"rope_scaling": {"type": "linear", "factor": True}}, "/rope_scaling/factor", "number", None),
+        ("", {"rope_scaling": {"type": "linear", "factor": 0.5}}, "/rope_scaling/factor", "out_of_range", None),
+        ("", {"rope_scaling": {"type": "linear", "factor": [2]}}, "/rope_scaling/factor", "float_type", None),
+        ("", {"rope_scaling": {"type": "yarn", "truncate": 1}}, "/rope_scaling/truncate", "truth", None),
+        ("", {"rope_scaling": {"type": "linear"}}, "factor", "missing", None),
+        ("", {"rope_scaling": {"type": "linear", "rope_type": "yarn"}}, "/rope_scaling/type", "conflict", None),
+        ("", {"rope_scaling": []}, "/rope_scaling", "type", None),
+        ("", {"rope_scaling": "yarn"}, "/rope_scaling", "type", None),
+        ("", {"rope_scaling": {}, "rope_parameters": {}}, "/rope_scaling", "repeated", None),
+        ("&factor=2", {"rope_scaling": YARN}, "/rope_scaling/factor", "repeated", None),
+        ("&base=2", {"rope_scaling": YARN}, "/rope_scaling/rope_theta", "repeated", None),
+        ("&base=0", {"rope_scaling": {}}, "base", "out_of_range", None),
+        ("", {"rope_parameters": NESTED}, "layer_type", "missing", None),
+        ("&layer_type=full", {"rope_parameters": NESTED}, "layer_type", "choice", None),
+        ("&layer_type=full_attentoin", {"rope_parameters": NESTED}, "layer_type", "choice", "full_attention"),
+        (
+            "&layer_type=chunked_attention",
+            {"rope_parameters": NESTED},
+            "/rope_parameters/chunked_attention",
+            "empty",
+            None,
+        ),
+        ("&layer_type=full_attention", {"rope_parameters": YARN}, "layer_type", "conflict", None),
+        ("&layer_type=full_attention", {"rope_parameters": None}, "layer_type", "conflict", None),
+        ("&rope_scaling=%7B%7D", {"rope_parameters": {}}, "/rope_parameters", "repeated", None),
+        ("&rope_scaling=%7B", {"rope_parameters": {}}, "rope_scaling", "json_syntax", None),
+        ("&rope_scaling=5", {"positions": [1]}, "rope_scaling", "type", None),
+        ("&rope_scaling=%7B%22facter%22:1%7D", {"positions": [1]}, "rope_scaling", "unknown", "factor"),
+        ("", {"rope_paramters": YARN}, "/rope_paramters", "unknown", "rope_parameters"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_its_key(
+    direct: Client, query: str, body: dict[str, Any], place: str, code: str, meant: str | None
+) -> None:
+    document = refused(
+        direct.post(f"{ROPE}?dim=8&length=2{query}".replace("&length=2&rope", "&rope"), json=body), "invalid-parameters"
+    )
+    found = fault(document, place)
+    assert (found["code"], found.get("did_you_mean")) == (code, meant)
+
+
+@pytest.mark.parametrize(
+    ("lists", "place", "said"),
+    [
+        ({"short_factor": [1, 2, 0, 4], "long_factor": [1] * 4}, "short_factor", "entry 2 of short_factor is 0"),
+        ({"short_factor": [1, 2, -1, 4], "long_factor": [1] * 4}, "short_factor", "entry 2 of short_factor is -1"),
+        ({"short_factor": [1] * 4, "long_factor": [1, 2, 3, "a"]}, "long_factor", "entry 3"),
+        ({"short_factor": [1] * 4, "long_factor": [1, True, 3, 4]}, "long_factor", "entry 1"),
+        ({"short_factor": [1] * 4, "long_factor": [1, None, 3, 4]}, "long_factor", "entry 1"),
+    ],
+)
+def test_d20_bad_entries_are_named_by_their_index(direct: Client, lists: dict[str, Any], place: str, said: str) -> None:
+    block = {"type": "longrope", "factor": 2, "original_max_position_embeddings": 16, **lists}
+    answer = direct.post(f"{ROPE}?dim=8&length=2", json={"rope_scaling": block})
+    assert said in fault(refused(answer, "invalid-parameters"), f"/rope_scaling/{place}")["detail"]
+
+
+def test_a_block_must_be_for_a_scheme_that_takes_one(direct: Client) -> None:
+    answer = direct.get("/v1/encodings/sinusoidal?dim=8&length=2&rope_scaling=null")
+    assert fault(refused(answer, "invalid-parameters"), "rope_scaling")["code"] == "unknown"
+    answer = direct.post("/v1/encodings/sinusoidal?dim=8", json={"positions": [1], "rope_scaling": None})
+    assert fault(refused(answer, "invalid-parameters"), "/rope_scaling")["code"] == "unknown"
+    answer = direct.get(f"{ROPE}?dim=8&length=2&layer_type=full_attention")
+    assert fault(refused(answer, "invalid-parameters"), "layer_type")["code"] == "conflict"
+
+
+def test_an_empty_body_still_lacks_something(direct: Client) -> None:
+    answer = direct.post(f"{ROPE}?dim=8&length=2", json={})
+    assert fault(refused(answer, "invalid-parameters"), "/positions")["code"] == "missing"

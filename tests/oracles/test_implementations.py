@@ -1,0 +1,175 @@
+"""Where implementations of RoPE scaling disagree: each switch against the numbers of the one that has it, frozen."""
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from service.engine import by_key
+from service.engine.rope_block import parameters_of_block
+from service.engine.rope_usages import IMPLEMENTATIONS
+from tests.engine.answers import answer, only
+from tests.golden.frozen import Numbers, load
+from tests.golden.make_implementations import BASE, FACTOR, MIXED_B, MSCALES, TRAINED, WIDTH
+from tests.golden.make_scaling import CASES, block_of, lists
+from tests.oracles import oracle_scaling as rules
+from tests.oracles.exact import PRECISION_BITS, ulps_apart
+from tests.oracles.usages import proves
+
+ROPE = "encodings/rope"
+HEAD: dict[str, Any] = {"dim": WIDTH, "base": BASE}
+YARN: dict[str, Any] = {"rope_type": "yarn", "factor": FACTOR, "original_max_position_embeddings": TRAINED}
+LONGROPE: dict[str, Any] = {
+    "rope_type": "longrope",
+    "original_max_position_embeddings": TRAINED,
+    "max_position_embeddings": int(FACTOR * TRAINED),
+    **{name: tuple(entries) for name, entries in lists(WIDTH).items()},
+}
+LLAMA3: dict[str, Any] = {
+    "rope_type": "llama3",
+    "factor": 8,
+    "low_freq_factor": 1,
+    "high_freq_factor": 4,
+    "original_max_position_embeddings": 8192,
+}
+
+
+@pytest.fixture(scope="module")
+def frozen() -> Numbers:
+    """What `tests/golden/make_implementations.py` describes."""
+    return load("implementations")
+
+
+def inv(**parameters: Any) -> Any:
+    return only(ROPE, **HEAD, output="frequencies", dtype="float64", **parameters)
+
+
+def single(**parameters: Any) -> Any:
+    return only(ROPE, **HEAD, output="frequencies", arithmetic="float32", **parameters)
+
+
+def attention(parameters: dict[str, Any]) -> float:
+    scheme = by_key("encodings", "rope")
+    return float(scheme.facts(scheme.params(**HEAD, **parameters), {})["attention_factor"])  # type: ignore[arg-type]
+
+
+def of_preset(usage: Any, **parameters: Any) -> dict[str, Any]:
+    """A usage's parameters and others, as an address would have them."""
+    scheme = by_key("encodings", "rope")
+    read = scheme.params.model_validate({**HEAD, **usage.parameters, **parameters})
+    return {name: getattr(read, name) for name in read.model_fields_set if name not in HEAD}
+
+
+@proves(ROPE, {"mlx": "mlx"})
+def test_mlx_always_takes_the_long_list_and_counts_each_mscale(usage: Any, oracle: str, frozen: Numbers) -> None:
+    given = of_preset(usage, **LONGROPE)
+    np.testing.assert_allclose(frozen[f"{oracle}.longrope.inv_freq"], inv(**given), rtol=1e-6)
+    np.testing.assert_allclose(frozen[f"{oracle}.longrope.scale"], attention(given), rtol=1e-15)
+    for name, mscales in MSCALES.items():
+        given = of_preset(usage, **YARN, **mscales)
+        np.testing.assert_allclose(frozen[f"{oracle}.yarn.{name}.inv_freq"], inv(**given), rtol=1e-6)
+        np.testing.assert_allclose(frozen[f"{oracle}.yarn.{name}.scale"], attention(given), rtol=1e-15)
+    np.testing.assert_allclose(frozen[f"{oracle}.llama3.inv_freq"], inv(**LLAMA3), rtol=1e-5)
+    proportional = inv(rope_type="proportional", partial_rotary_factor=0.25, factor=8)
+    np.testing.assert_allclose(frozen[f"{oracle}.proportional.inv_freq"], proportional, rtol=1e-6)
+
+
+@proves(ROPE, {"keras-hub": "keras"})
+def test_keras_hub_divides_every_frequency_alike(usage: Any, oracle: str, frozen: Numbers) -> None:
+    for kind in ("linear", "dynamic", "yarn"):
+        given = of_preset(usage, **{**YARN, "rope_type": kind})
+        np.testing.assert_allclose(frozen[f"{oracle}.{kind}.inv_freq"], inv(**given), rtol=2e-6)
+    assert attention(of_preset(usage, **YARN)) == pytest.approx(0.1 * np.log(FACTOR) + 1, rel=1e-15)
+
+
+def test_litgpts_ramp_is_inverted(frozen: Numbers) -> None:
+    positions = tuple(map(float, frozen["positions"]))
+    given = {**YARN, "ramp": "inverted", "attention_factor": 1, "arithmetic": "float32"}
+    ours = answer(ROPE, **HEAD, **given, positions=positions, columns="half")
+    upright = answer(ROPE, **HEAD, **{**given, "ramp": "channels"}, positions=positions, columns="half")
+    for name in ("cos", "sin"):
+        theirs = frozen[f"litgpt.yarn.{name}"]
+        assert (ulps_apart(ours[name], theirs) <= 1).mean() > 0.99
+        np.testing.assert_allclose(ours[name], theirs, rtol=0, atol=5e-2)
+        assert np.abs(upright[name] - theirs).max() > 0.5
+
+
+@proves(ROPE, {"vllm": "vllm"})
+def test_vllm_has_ntk_scalings_of_its_own_and_divides_positions(usage: Any, oracle: str, frozen: Numbers) -> None:
+    for name, more in (("ntk", {}), ("ntk_mixed", {"mixed_b": MIXED_B})):
+        given = of_preset(usage, rope_type="ntk", factor=FACTOR, **more)
+        assert (
+            ulps_apart(only(ROPE, **HEAD, **given, output="frequencies"), frozen[f"{oracle}.{name}.inv_freq"]).max()
+            <= 2
+        )
+    linear = of_preset(usage, rope_type="linear", factor=3, positions=(131_071.0,), output="angles")
+    steps = np.float32(np.float32(131_071) / np.float32(3)) * single()
+    np.testing.assert_array_equal(only(ROPE, **HEAD, **linear)[0], steps)
+
+
+def test_vllms_longrope_goes_by_the_ratio_of_the_lengths() -> None:
+    # Phi3LongRoPEScaledRotaryEmbedding: sqrt(1 + ln(Lmax / L0) / ln L0), an explicit factor is not consulted.
+    with mpmath.workprec(PRECISION_BITS):
+        expected = float(rules.longrope_attention(FACTOR, TRAINED))
+    given = {**LONGROPE, "factor": 2.0, "attention_factor": 1.3}
+    assert attention({**given, "longrope_attention": "ratio"}) == pytest.approx(expected, rel=1e-15)
+    assert attention(given) == 1.3
+
+
+@proves(ROPE, {"deepseek": (1.0, 0.0)})
+def test_deepseek_counts_each_mscale(usage: Any, oracle: tuple[float, float]) -> None:
+    # DeepseekScalingRotaryEmbedding and DeepSeek's own module: m(s, mscale) / m(s, mscale_all_dim) with these defaults.
+    for mscales in ({}, {"mscale": 0.5}, {"mscale_all_dim": 0.5}, {"mscale": 0.7, "mscale_all_dim": 0.7}):
+        numerator, denominator = mscales.get("mscale", oracle[0]), mscales.get("mscale_all_dim", oracle[1])
+        expected = (0.1 * numerator * np.log(FACTOR) + 1) / (0.1 * denominator * np.log(FACTOR) + 1)
+        assert attention(of_preset(usage, **YARN, **mscales)) == pytest.approx(expected, rel=1e-14)
+
+
+@proves(ROPE, {"llama-cpp": "ggml"})
+def test_llama_cpp_scales_its_running_angle(usage: Any, oracle: str, frozen: Numbers) -> None:
+    positions = tuple(map(float, frozen["positions"]))
+    divisors = tuple(map(float, np.array(lists(WIDTH)["long_factor"], np.float32)))
+    for name, more in (
+        ("default", {}),
+        ("linear", {"rope_type": "linear", "factor": FACTOR}),
+        ("yarn", YARN),
+        ("divisors", {"rope_type": "divisors", "divisors": divisors}),
+    ):
+        given = of_preset(usage, **more, positions=positions, columns="half")
+        ours = answer(ROPE, **HEAD, **given)
+        for wave in ("cos", "sin"):
+            # An ulp of the C library's cosf, and of its product with mscale.
+            assert ulps_apart(ours[wave], frozen[f"{oracle}.{name}.{wave}"]).max() <= 2, name
+
+
+@proves(ROPE, {"transformers-4.57": "transformers4"})
+def test_transformers_of_before(usage: Any, oracle: str, frozen: Numbers) -> None:
+    cases = [name.split(".")[1] for name in frozen if name.startswith(oracle) and name.endswith(".attention_factor")]
+    assert {"longrope_factor", "longrope_attention", "llama3_32", "dynamic_far", "yarn_both"} <= set(cases)
+    for case in cases:
+        block, largest, length = CASES[case]
+        own = parameters_of_block(block_of(block, WIDTH, BASE))
+        lengths = {"max_position_embeddings": largest, "seq_len": length}
+        given = of_preset(usage, **{name: value for name, value in own.items() if name != "base"}, **lengths)
+        assert (
+            ulps_apart(only(ROPE, **HEAD, **given, output="frequencies"), frozen[f"{oracle}.{case}.inv_freq"]).max()
+            <= 2
+        )
+        np.testing.assert_allclose(frozen[f"{oracle}.{case}.attention_factor"], attention(given), rtol=1e-15)
+
+
+@proves("apply/rope", {usage.preset: usage.preset for usage in IMPLEMENTATIONS})
+@pytest.mark.parametrize(
+    "scaling", [YARN, {"rope_type": "linear", "factor": 3}, LONGROPE], ids=["yarn", "linear", "longrope"]
+)
+def test_vectors_are_turned_by_the_tables_of_the_same_name(usage: Any, oracle: str, scaling: dict[str, Any]) -> None:
+    # The tables are compared with the implementation above; turning is two products and a sum in float32.
+    (of_tables,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
+    given = of_preset(of_tables, **scaling)
+    assert dict(usage.parameters) == dict(of_tables.parameters)
+    x = np.random.default_rng(6).standard_normal((5, WIDTH)).astype(np.float32)
+    tables = answer(ROPE, **HEAD, **given, offset=4093, length=5)
+    partners = np.concatenate([-x[:, WIDTH // 2 :], x[:, : WIDTH // 2]], axis=1)
+    expected = x * tables["cos"] + partners * tables["sin"]
+    np.testing.assert_array_equal(only("apply/rope", {"q": x}, base=BASE, **given, offset=4093), expected)
