@@ -47,6 +47,16 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"dim": 8, "arithmetic": "float32"},
         {"mask": np.tri(10, 9, 2, int)[None].repeat(2, 0)},
     ),
+    "detr planes": (
+        "encodings/detr",
+        {"dim": 8, "grid_axes": "kept", "channel_axis": "first"},
+        {"mask": np.tri(10, 9, 2, int)[None].repeat(2, 0)},
+    ),
+    "sinusoidal-2d planes": (
+        "encodings/sinusoidal-2d",
+        {"grid": (9, 11), "dim": 12, "layout": "interleaved", "grid_axes": "kept", "channel_axis": "first"},
+        {},
+    ),
     "detr-boxes": ("encodings/detr-boxes", {"dim": 8}, {"positions": RANDOM.random((9, 10, 4))}),
     "rope": ("encodings/rope", {"length": 300, "offset": 1000, "dim": 12, "base": 500000.0, "dtype": "float16"}, {}),
     "rope pairs": ("encodings/rope", {"length": 90, "dim": 12, "pairing": "interleaved", "dtype": "float64"}, {}),
