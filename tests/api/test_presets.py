@@ -35,6 +35,8 @@ class Named:
         self, client: Client, query: Mapping[str, str], extension: str = "", method: str = "GET"
     ) -> httpx.Response:
         target = address(self.scheme) + extension
+        if self.scheme.infinite and not extension:
+            query = {**query, "nonfinite": "string"}
         if not self.scheme.needs_body:
             return client.request(method, target, params=query)
         tensors = {name: array.tolist() for name, array in arrays(self.scheme, self.usage).items()}
