@@ -86,7 +86,7 @@ RELATIVE = (
         "transformers, the (2H - 1, 2W - 1) grid is resized by learned/resample",
     ),
     Omission(
-        "transformers' DeBERTa v2 with as many queries as not keys",
+        "transformers' DeBERTa v2 where queries and keys differ in number",
         "relative positions",
         "its helper is then called with buckets and maximum exchanged; biases/deberta-buckets gives what the "
         "paper says",
@@ -142,6 +142,13 @@ TIME = (
         "Informer's TimeFeatureEmbedding",
         "time",
         "a learned linear map of the features that encodings/calendar answers with",
+    ),
+    Omission(
+        "MusicFlamingo's rotation by time",
+        "time",
+        "angles that are products of a position, a frequency and a timestamp t: either half of its channels is "
+        "encodings/rope with pairing=interleaved at the positions -2 pi t w / L, w the number of the window, or "
+        "-4 pi^2 t n / L, n the frame, L max_position_embeddings",
     ),
     Omission(
         "Names of time zones",
