@@ -1,13 +1,13 @@
 """Reads README.md: its code blocks, and the tables that are made from the code.
 
-`python -m tests.readme` writes the tables of settings and schemes into README.md anew.
+`python -m tests.readme` writes the tables of settings, schemes and what is left out into README.md anew.
 """
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.api.catalogue import catalogue
+from service.api.catalogue import catalogue, left_out
 from service.settings import Settings, flag, show_default, variable
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +59,12 @@ def schemes_table() -> str:
     return "\n".join(["| address | answers with | rounding |", "|---|---|---|", *rows, ""])
 
 
-TABLES = {"settings": settings_table, "schemes": schemes_table}
+def left_out_table() -> str:
+    rows = [f"| {each['topic']} | {each['name']} | {each['reason']} |" for each in left_out()]
+    return "\n".join(["| of | left out | reason |", "|---|---|---|", *rows, ""])
+
+
+TABLES = {"settings": settings_table, "schemes": schemes_table, "left out": left_out_table}
 
 
 def write() -> None:

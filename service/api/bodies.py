@@ -15,7 +15,7 @@ from service.engine.scheme import Scheme
 from service.formats.declared import Body
 from service.formats.errors import pointer_to
 from service.formats.json_reader import read_json
-from service.formats.lists import array_from_lists
+from service.formats.lists import array_from_lists, flags_from_lists
 from service.formats.reader import read_arrays
 
 JSON = "application/json"
@@ -141,7 +141,8 @@ def _from_json(scheme: Scheme[Any, Any], body: Body) -> Given:
     _refuse_unknown_keys(document, "", keys)
     given = _object(document.get("tensors", {}), "/tensors", "tensors")
     _refuse_unknown_keys(given, "/tensors", tensors)
-    arrays = {name: array_from_lists(value, f"/tensors/{name}") for name, value in given.items()}
+    readers = {array.name: flags_from_lists if array.values == "flags" else array_from_lists for array in scheme.inputs}
+    arrays: dict[str, NDArray[Any]] = {name: readers[name](value, f"/tensors/{name}") for name, value in given.items()}
     if "positions" in document:
         arrays["positions"] = array_from_lists(document["positions"], "/positions")
     return Given(arrays, {name: document[name] for name in pasted if name in document})

@@ -1,5 +1,6 @@
-"""The catalogue of schemes: all of it derived from the records."""
+"""The catalogue of schemes, derived from the records, and what is left out."""
 
+from dataclasses import asdict
 from typing import Any, get_args
 from urllib.parse import urlencode
 
@@ -16,6 +17,7 @@ from service.api.resources import Resources
 from service.api.schemes import EXTENSIONS, address
 from service.api.variations import variations
 from service.engine import SCHEMES
+from service.engine.omissions import OMISSIONS
 from service.engine.scheme import Example, Scheme, Usage
 
 
@@ -47,8 +49,14 @@ def names() -> list[str]:
 
 
 def catalogue(name: str | None = None) -> dict[str, Any]:
-    """Every scheme, or those of one name."""
-    return {"schemes": [entry(scheme) for scheme in SCHEMES if name in (None, scheme.name)]}
+    """Every scheme, and what is left out; or the schemes of one name."""
+    schemes = {"schemes": [entry(scheme) for scheme in SCHEMES if name in (None, scheme.name)]}
+    return schemes if name else schemes | {"left_out": left_out()}
+
+
+def left_out() -> list[dict[str, str]]:
+    """What no scheme answers, with the reason."""
+    return [asdict(omission) for omission in OMISSIONS]
 
 
 def entry(scheme: Scheme[Any, Any]) -> dict[str, Any]:
@@ -66,7 +74,12 @@ def entry(scheme: Scheme[Any, Any]) -> dict[str, Any]:
         "extensions": list(EXTENSIONS),
         "parameters": parameters(scheme),
         "inputs": [
-            {"name": array.name, "description": array.description, "required": array.required}
+            {
+                "name": array.name,
+                "description": array.description,
+                "required": array.required,
+                "values": array.values,
+            }
             for array in scheme.inputs
         ],
         "tensors": tensors(scheme),

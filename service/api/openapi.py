@@ -89,7 +89,7 @@ def _catalogue_paths() -> Schema:
         "schema": TEXT,
         "example": "rope",
     }
-    known = "The whole catalogue: titles, formulas, parameters (JSON Schema), axes, conventions, examples."
+    known = "The whole catalogue: titles, formulas, parameters (JSON Schema), axes, conventions, what is left out."
     one = "What the catalogue says of the schemes of one name: `rope` is an encoding and an operation."
     return {
         "/v1/schemes": {"get": _document("schemes_list", "catalogue", "Every scheme", known, ref("Catalogue"), 422)},

@@ -179,8 +179,17 @@ _EXAMPLE = {
 }
 _INPUT = {
     "type": "object",
-    "properties": {"name": TEXT, "description": TEXT, "required": {"type": "boolean"}},
-    "required": ["name", "description", "required"],
+    "properties": {
+        "name": TEXT,
+        "description": TEXT,
+        "required": {"type": "boolean"},
+        "values": {
+            "type": "string",
+            "enum": ["numbers", "flags"],
+            "description": "Flags are 0 and 1, or truth values.",
+        },
+    },
+    "required": ["name", "description", "required", "values"],
 }
 _USAGE = {
     "type": "object",
@@ -219,7 +228,14 @@ SHARED: Schema = {
     "Fault": _FAULT,
     "Catalogue": {
         "type": "object",
-        "properties": {"schemes": {"type": "array", "items": ref("CatalogueEntry")}},
+        "properties": {
+            "schemes": {"type": "array", "items": ref("CatalogueEntry")},
+            "left_out": {
+                "type": "array",
+                "items": ref("Omission"),
+                "description": "What no scheme answers, and why; of the whole catalogue only.",
+            },
+        },
         "required": ["schemes"],
     },
     "CatalogueEntry": {"type": "object", "properties": _ENTRY_PROPERTIES, "required": list(_ENTRY_PROPERTIES)},
@@ -227,5 +243,10 @@ SHARED: Schema = {
     "Extension": {"type": "string", "enum": list(EXTENSIONS)},
     "Input": _INPUT,
     "Nonfinite": {"type": "string", "enum": list(get_args(Nonfinite))},
+    "Omission": {
+        "type": "object",
+        "properties": {"name": TEXT, "topic": TEXT, "reason": TEXT},
+        "required": ["name", "topic", "reason"],
+    },
     "Usage": _USAGE,
 }

@@ -7,22 +7,28 @@ from service.engine.biases import (
     alibi,
     alibi_slopes,
     deberta_buckets,
+    decomposed_index,
     fire,
     kerple,
     sandwich,
     shaw,
+    shaw_vectors,
     swin_index,
     swin_v2_coordinates,
+    t5,
     t5_buckets,
+    temporal_distance,
     transformer_xl,
 )
 from service.engine.encodings import (
+    age,
     calendar,
     cyclic,
     detr,
     detr_boxes,
     fourier,
     gaussian_fourier,
+    lags,
     mtan,
     rope,
     sinusoidal,
@@ -36,9 +42,15 @@ from service.engine.encodings import learned as initial_table
 from service.engine.learned import factorised, lookup, resample
 from service.engine.masks import block, causal, chunked, combined, packed, padding, prefix, segments, sliding
 from service.engine.operations import alibi as apply_alibi
+from service.engine.operations import fire as apply_fire
+from service.engine.operations import kerple as apply_kerple
 from service.engine.operations import mask as apply_mask
 from service.engine.operations import rope as apply_rope
+from service.engine.operations import sandwich as apply_sandwich
+from service.engine.operations import shaw as apply_shaw
 from service.engine.operations import sinusoidal as apply_sinusoidal
+from service.engine.operations import t5 as apply_t5
+from service.engine.operations import transformer_xl as apply_transformer_xl
 from service.engine.permutations import rope as permutation_rope
 from service.engine.scheme import Scheme
 
@@ -54,18 +66,24 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     gaussian_fourier.SCHEME,
     cyclic.SCHEME,
     calendar.SCHEME,
+    lags.SCHEME,
+    age.SCHEME,
     time2vec.SCHEME,
     mtan.SCHEME,
     temperature.SCHEME,
     initial_table.SCHEME,
     alibi.SCHEME,
     alibi_slopes.SCHEME,
+    t5.SCHEME,
     t5_buckets.SCHEME,
     shaw.SCHEME,
+    shaw_vectors.SCHEME,
     deberta_buckets.SCHEME,
     swin_index.SCHEME,
     swin_v2_coordinates.SCHEME,
+    decomposed_index.SCHEME,
     transformer_xl.SCHEME,
+    temporal_distance.SCHEME,
     kerple.SCHEME,
     sandwich.SCHEME,
     fire.SCHEME,
@@ -86,6 +104,12 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_alibi.SCHEME,
+    apply_t5.SCHEME,
+    apply_shaw.SCHEME,
+    apply_transformer_xl.SCHEME,
+    apply_kerple.SCHEME,
+    apply_sandwich.SCHEME,
+    apply_fire.SCHEME,
     apply_mask.SCHEME,
 )
 

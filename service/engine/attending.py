@@ -57,8 +57,8 @@ Alignment = Annotated[
     Literal["bottom-right", "top-left"],
     Field(
         description="Where the queries stand when there are fewer (or more) than keys and no `offset` is given: "
-        "`bottom-right` the last query meets the last key (decoding with a cache, FlashAttention 2.1 and later); "
-        "`top-left` the first query meets the first key (PyTorch's `is_causal`)."
+        "`bottom-right` the last query meets the last key (the default; decoding with a cache, FlashAttention 2.1 and "
+        "later); `top-left` the first query meets the first key (PyTorch's `is_causal`)."
     ),
 ]
 MaskDType = Annotated[
@@ -128,10 +128,10 @@ class Mask(Sized):
     """Parameters of a mask that depends on where the queries stand."""
 
     offset: QueryOffset | None = None
-    alignment: Alignment = "bottom-right"
+    alignment: Alignment | None = None
 
     def first_query(self) -> int | None:
-        if self.offset is not None and self.alignment != "bottom-right":
+        if self.offset is not None and self.alignment is not None:
             raise Refusal(
                 "alignment", "conflict", "offset says where the queries stand: leave alignment out, or give no offset"
             )
@@ -142,8 +142,9 @@ P = TypeVar("P", bound=Sized)
 
 ATTENTION_MASK = Input(
     "attention_mask",
-    "1 for a token and 0 for padding, as tokenizers return it: (keys), or (batch, keys).",
+    "1 (or true) for a token and 0 (or false) for padding, as tokenizers return it: (keys), or (batch, keys).",
     required=False,
+    values="flags",
 )
 
 PIECE = 1 << 18  # cells at a time, so that what they take beside the answer stays small
@@ -405,6 +406,14 @@ def _size(params: Sized, inputs: Inputs) -> Extent:
     return size
 
 
+def _resolved(params: P, inputs: Inputs) -> P:
+    """The same request with every size in its place, so that all its spellings are one."""
+    size = _size(params, inputs)
+    place = {"length": None, "queries": size.queries, "keys": size.keys, "offset": size.offset, "alignment": None}
+    known = {name: value for name, value in place.items() if name in type(params).model_fields}
+    return with_fill(params, inputs).model_copy(update=known)
+
+
 def _brought(inputs: Inputs) -> Brought | None:
     arrays = _arrays(inputs)
     if arrays is None:
@@ -473,7 +482,7 @@ def mask_scheme(
         if inputs:
             return None
         size = _size(params, inputs)
-        place = {"length": None, "queries": None, "keys": size.keys, "offset": None, "alignment": "bottom-right"}
+        place = {"length": None, "queries": None, "keys": size.keys, "offset": None, "alignment": None}
         return Sequence(params.model_copy(update=place), size.offset)
 
     return Scheme(
@@ -490,7 +499,7 @@ def mask_scheme(
         facts=facts,
         notes=lambda params, _inputs: [*notes(params), *answer_notes(params)],
         sequence=sequence,
-        resolve=with_fill,
+        resolve=_resolved,
         state_bytes=lambda _params, inputs: KEY_BYTES * sum(array.size for array in inputs.values()),
         inputs=inputs,
         examples=examples,

@@ -59,11 +59,15 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An array that the caller brings: the first one of a scheme is what a single npy holds."""
+    """An array that the caller brings: the first one of a scheme is what a single npy holds.
+
+    `values` says what it may hold: `numbers`, or `flags`, which are 0 and 1, or truth values.
+    """
 
     name: str
     description: str
     required: bool = True
+    values: Literal["numbers", "flags"] = "numbers"
 
 
 @dataclass(frozen=True, slots=True)

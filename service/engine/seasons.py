@@ -4,7 +4,11 @@ The strings are those of pandas, old and new: `h` or `H`, `15min` or `15T`, `W-S
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from service.engine.errors import Refusal
 
@@ -35,6 +39,13 @@ GRANULARITIES = (
 _BY_SPELLING = {spelling: each for each in GRANULARITIES for spelling in each.spellings}
 _FREQUENCY = re.compile(r"(\d{0,9})([A-Za-z]+)(-[A-Z]{3})?", re.ASCII)
 PATTERN = f"^[0-9]{{0,9}}({'|'.join(_BY_SPELLING)})(-[A-Z]{{3}})?$"
+Frequency = Annotated[
+    str,
+    Field(
+        description="A frequency string of pandas: s, 15min, h, D, B, W, ME, QE.",
+        json_schema_extra={"pattern": PATTERN},
+    ),
+]
 
 
 def granularity(frequency: str) -> tuple[int, Granularity]:
@@ -64,3 +75,47 @@ def seasonality(frequency: str) -> int:
     """
     steps, each = granularity(frequency)
     return 1 if each.season % steps else each.season // steps
+
+
+def lags(frequency: str, largest: int, defaults: int) -> list[int]:
+    """The lags that GluonTS has for a frequency: the first ones, then those above 7 of earlier seasons, sorted.
+
+    Its floor divisions are of float64, so a lag may fall one short of the quotient; these take the same steps.
+
+    >>> lags("ME", 1200, 7)
+    [1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 23, 24, 25, 35, 36, 37]
+    """
+    steps, each = granularity(frequency)
+    unit = each.spellings[0]
+    if unit == "QE" and steps != 1:
+        detail = f"frequency is {frequency[:40]}; lags are known of single quarters: ask for {3 * steps}ME, say"
+        raise Refusal("frequency", "unsupported", detail)
+    seasonal = {int(lag) for lag in _seasonal(unit, steps) if 7 < lag <= largest}
+    return [*range(1, defaults + 1), *sorted(seasonal)]
+
+
+def _seasonal(unit: str, steps: int) -> Iterator[float]:
+    """Lags of earlier hours, days, weeks, months and years, in steps of so many units."""
+    if unit in ("QE", "ME"):
+        yield from _around(12, 3 * steps if unit == "QE" else steps, 3, 1)
+    if unit == "s":
+        yield from _around(60, steps, 3, 2)
+    if unit in ("s", "min"):
+        yield from _around(60, steps / (60 if unit == "s" else 1), 3, 2)
+    if unit in ("s", "min", "h"):
+        yield from _around(24, steps / {"s": 3600, "min": 60, "h": 1}[unit], 7, 1)
+    if unit in ("min", "h", "D", "B"):
+        days = steps / {"min": 1440, "h": 24, "D": 1, "B": 1}[unit]
+        yield from _around(5 if unit == "B" else 7, days, 4, 1)
+        yield from _around(22 if unit == "B" else 30, days, 1, 1)
+    if unit in ("min", "h", "D", "B", "W"):
+        weeks = steps / {"min": 10080, "h": 168, "D": 7, "B": 5, "W": 1}[unit]
+        yield from _around(52, weeks, 3, 1)
+        yield from (4 // weeks, 8 // weeks, 12 // weeks)
+
+
+def _around(period: int, steps: float, cycles: int, reach: int) -> Iterator[float]:
+    """The steps a season, two seasons, ... ago and their neighbours."""
+    for cycle in range(1, cycles + 1):
+        middle = cycle * period // steps
+        yield from (middle + each for each in range(-reach, reach + 1))

@@ -14,8 +14,11 @@ from service.engine.errors import Refusal
 from service.engine.positions import Positioned, Where, part
 from service.engine.quantities import Integer
 from service.engine.scheme import Array, Inputs
+from service.engine.vectors import refuse_odd_shapes
 
 Indices = NDArray[np.int64]
+
+TABLE = "a table (rows, channels)"
 
 
 class TableRows(Positioned):
@@ -115,10 +118,7 @@ def as_table(name: str, array: Array) -> Array:
     >>> as_table("x", np.zeros((1, 5, 3))).shape
     (5, 3)
     """
-    pointer = f"/tensors/{name}"
-    if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
-        raise Refusal(pointer, "type", f"{name} holds {array.dtype.name}; numbers are needed")
-    if array.ndim < 2 or 0 in array.shape or any(length > 1 for length in array.shape[:-2]):
-        detail = f"{name} has the shape {array.shape}; a table (rows, channels) is needed, with no empty axis"
-        raise Refusal(pointer, "shape", detail)
+    refuse_odd_shapes(name, array, 2, TABLE)
+    if any(length > 1 for length in array.shape[:-2]):
+        raise Refusal(f"/tensors/{name}", "shape", f"{name} has the shape {array.shape}; {TABLE} is needed")
     return array.reshape(array.shape[-2:])

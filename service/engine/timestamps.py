@@ -66,6 +66,20 @@ def moment(text: str) -> int:
     return days * DAY + hour * HOUR + minute * MINUTE + second * SECOND + fraction
 
 
+def instant(text: str) -> int:
+    """The microseconds since 1970-01-01T00:00:00Z at which a timestamp's clock shows that.
+
+    >>> instant("1970-01-01T01:00:00+01:00"), instant("1969-12-31T23:30:00-00:45") // MINUTE
+    (0, 15)
+    """
+    found = _TIMESTAMP.fullmatch(text)
+    shown = moment(text)
+    if not found or not found[8]:
+        return shown
+    ahead = int(found[9]) * HOUR + int(found[10]) * MINUTE
+    return shown - ahead if found[8] == "+" else shown + ahead
+
+
 def _why_not(text: str) -> str:
     """What keeps a text from being a timestamp; only short ones are looked at closely."""
     text = text[:LONGEST]

@@ -1,13 +1,21 @@
 """Weights of an encoding: the caller's own, trained, or random ones that a seed decides."""
 
+from typing import Annotated
+
 import numpy as np
+from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.pairs import Floats
-from service.engine.quantities import Seed
-from service.engine.scheme import Inputs
+from service.engine.frequencies import refuse_overflow
+from service.engine.pairs import Floats, two_product
+from service.engine.quantities import Real, Seed
+from service.engine.random_numbers import normal
+from service.engine.rounding import DTYPES, nearest_of_sum
+from service.engine.scheme import Array, Inputs, Params, unused
 
 LARGEST, SMALLEST = 2.0**50, 2.0**-300
+MOST_DRAWN = 1 << 22  # numbers: about a second
+FARTHEST_DRAWN = 9.0  # no normal number of `random_numbers` lies farther out
 
 
 def trained(inputs: Inputs, name: str, axes: tuple[str, ...], sizes: tuple[int | None, ...]) -> Floats:
@@ -45,3 +53,60 @@ def seed_of(seed: Seed | None, inputs: Inputs, names: tuple[str, ...]) -> int | 
         wanted = " and ".join(f"/tensors/{name}" for name in names)
         raise Refusal("seed", "missing", f"seed is missing: give seed=0, say, or the weights in the body as {wanted}")
     return seed
+
+
+class Drawn(Params):
+    """Parameters of a table that a seed draws, unless the body brings one."""
+
+    seed: Annotated[
+        Seed | None,
+        Field(
+            description="Seed of a table of random numbers (the same seed, the same bytes), where the body has none."
+        ),
+    ] = None
+    scale: Annotated[
+        Real,
+        Field(ge=1e-9, le=1e9, description="It multiplies the table: for a drawn one it is the standard deviation."),
+    ] = 1.0
+
+
+def refuse_table(params: Drawn, inputs: Inputs, axes: tuple[str, ...], shape: tuple[int, int], dtype: str) -> None:
+    """Refuse a `table` of another shape, none and no seed, one too large to be drawn, and numbers beyond the format."""
+    if "table" in inputs:
+        largest = float(np.abs(trained(inputs, "table", axes, shape)).max())
+    else:
+        seed_of(params.seed, inputs, ("table",))
+        _refuse_many(axes, shape)
+        largest = FARTHEST_DRAWN
+    refuse_overflow(largest * params.scale, dtype, "the table")
+
+
+def _refuse_many(axes: tuple[str, ...], shape: tuple[int, int]) -> None:
+    rows, columns = shape
+    if rows * columns > MOST_DRAWN:
+        raise Refusal(
+            axes[1],
+            "out_of_range",
+            f"{axes[0]} {rows} times {axes[1]} {columns} are {rows * columns} random numbers; {MOST_DRAWN} are drawn "
+            f"at most: fewer {axes[1]} or {axes[0]} would do, or a table in the body",
+            limit=MOST_DRAWN,
+            requested=rows * columns,
+        )
+
+
+def table(params: Drawn, inputs: Inputs, axes: tuple[str, ...], shape: tuple[int, int], dtype: str) -> Array:
+    """The body's `table`, or the one that the seed draws, times scale, rounded once.
+
+    >>> table(Drawn(scale=0.1), {"table": np.array([[1, 2]])}, ("row", "head"), (1, 2), "float32").tolist()
+    [[0.10000000149011612, 0.20000000298023224]]
+    """
+    if "table" in inputs:
+        numbers = trained(inputs, "table", axes, shape)
+    else:
+        numbers = normal(params.seed or 0, range(shape[0]), shape[1])
+    return nearest_of_sum(*two_product(numbers, np.array(params.scale)), DTYPES[dtype])
+
+
+def table_notes(params: Drawn, inputs: Inputs) -> list[str]:
+    """What was given and has no effect."""
+    return unused(params, ("seed",) if "table" in inputs else (), "a table in the body")

@@ -1,4 +1,4 @@
-"""Nested lists of numbers, as JSON brings them, into an array; and where the fault is when they are none."""
+"""Nested lists of numbers or truth values, as JSON brings them, into an array; or the place of the fault."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,29 @@ def array_from_lists(value: object, pointer: str) -> NDArray[np.float64] | NDArr
     Traceback (most recent call last):
     service.formats.errors.Unreadable: this list has 1 items, where those before it have 2
     """
+    return _numbers(*_flattened(value, pointer), pointer)
+
+
+def flags_from_lists(value: object, pointer: str) -> NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_]:
+    """The same for a mask: lists of `true` and `false` alone are read as well, lists of both kinds are not.
+
+    >>> flags_from_lists([[True, False], [False, True]], "/tensors/mask").sum().item()
+    2
+    >>> flags_from_lists([1, True], "/tensors/mask")
+    Traceback (most recent call last):
+    service.formats.errors.Unreadable: this is a boolean, where its neighbours are none: give 0 and 1, or true and false
+    """
     level, shape = _flattened(value, pointer)
+    kinds = set(map(type, level))
+    if kinds == {bool}:
+        return np.array(level, np.bool_).reshape(shape)
+    if bool in kinds:
+        first = type(level[0]) is bool
+        raise _fault(level, shape, pointer, lambda item: (type(item) is bool) is not first, _one_kind)
+    return _numbers(level, shape, pointer)
+
+
+def _numbers(level: list[Any], shape: tuple[int, ...], pointer: str) -> NDArray[np.float64] | NDArray[np.int64]:
     kinds = set(map(type, level))
     if not kinds <= _NUMBERS:
         raise _fault(level, shape, pointer, lambda item: type(item) not in _NUMBERS, _unwanted)
@@ -92,6 +114,12 @@ def _unwanted(item: object) -> tuple[str, str]:
     if type(item) is list:
         return "ragged", "this is a list, where its neighbours are none"
     return "type", f"this is {_CALLED.get(type(item), 'no JSON value')}; numbers are read"
+
+
+def _one_kind(item: object) -> tuple[str, str]:
+    kind = _CALLED.get(type(item), "a number")
+    neighbours = "none" if type(item) is bool else "booleans"
+    return "type", f"this is {kind}, where its neighbours are {neighbours}: give 0 and 1, or true and false"
 
 
 def _ragged(length: int) -> Callable[[list[Any]], tuple[str, str]]:

@@ -253,6 +253,34 @@ def test_an_unread_body_does_not_harm_the_next_request(client: Client) -> None:
         assert client.get("/health/live").json() == {"status": "live"}
 
 
+@pytest.mark.parametrize(
+    ("target", "arrays", "said"),
+    [
+        ("masks/padding", {"attention_mask": [[1, 0], [1, 1]]}, {"attention_mask": [[True, False], [True, True]]}),
+        ("masks/combined", {"a": [[1, 0]], "b": [1, 1]}, {"a": [[True, False]], "b": [1, 1]}),
+        ("apply/mask", {"x": [[1, 2]], "mask": [[0, 1]]}, {"x": [[1, 2]], "mask": [[False, True]]}),
+    ],
+)
+def test_a_mask_may_say_true_and_false(client: Client, target: str, arrays: Any, said: Any) -> None:
+    answers = [client.post(f"/v1/{target}", json={"tensors": each}) for each in (arrays, said)]
+    assert [reply.status_code for reply in answers] == [200, 200]
+    assert answers[0].content == answers[1].content
+
+
+@pytest.mark.parametrize(
+    ("target", "arrays", "pointer"),
+    [
+        ("masks/causal", {"attention_mask": [[1, 0], [0, True]]}, "/tensors/attention_mask/1/1"),
+        ("masks/combined", {"a": [[True, 0]], "b": [1, 1]}, "/tensors/a/0/1"),
+        ("apply/mask", {"x": [[1, True]], "mask": [[0, 1]]}, "/tensors/x/0/1"),
+        ("masks/segments", {"segment_ids": [True, False]}, "/tensors/segment_ids/0"),
+    ],
+)
+def test_truth_values_among_numbers_are_refused(client: Client, target: str, arrays: Any, pointer: str) -> None:
+    document = refused(client.post(f"/v1/{target}", json={"tensors": arrays}), "invalid-parameters")
+    assert fault(document, pointer)["code"] == "type"
+
+
 @pytest.fixture
 def empty_budget(client: Client) -> Iterator[Client]:
     """Whatever happens within, the memory that was admitted is given back."""

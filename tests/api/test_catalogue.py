@@ -1,11 +1,14 @@
 """The catalogue says what the records say, and what it hands out works as it stands."""
 
+import re
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from service.engine import SCHEMES
+from service.engine.omissions import OMISSIONS, Omission
 from service.engine.scheme import Scheme
 from tests.api.problems import fault, refused
 from tests.clients import Client
@@ -45,6 +48,22 @@ def test_an_entry_is_the_record(client: Client, scheme: Scheme[Any, Any]) -> Non
 @pytest.mark.parametrize("name", dict.fromkeys(scheme.name for scheme in SCHEMES))
 def test_one_name_lists_every_family_that_has_it(client: Client, name: str) -> None:
     assert entries(client, name) == [entry for entry in entries(client) if entry["name"] == name]
+
+
+def test_what_is_left_out_is_said_with_the_reason(client: Client) -> None:
+    told = client.get("/v1/schemes").json()["left_out"]
+    assert told == [asdict(omission) for omission in OMISSIONS]
+    assert len({(each["topic"], each["name"]) for each in told}) == len(told)
+    assert all(each["name"] and each["topic"] and len(each["reason"]) > 20 for each in told)
+    assert "left_out" not in client.get("/v1/schemes/rope").json()
+
+
+@pytest.mark.parametrize("omission", OMISSIONS, ids=lambda omission: omission.name)
+def test_a_reason_names_only_what_there_is(omission: Omission) -> None:
+    named = re.findall(
+        r"\b(analyses|apply|biases|encodings|learned|masks|permutations|positions)/([a-z0-9-]+)", omission.reason
+    )
+    assert set(named) <= {scheme.key for scheme in SCHEMES}
 
 
 def test_every_example_works_as_it_stands(client: Client) -> None:

@@ -177,7 +177,9 @@ def test_the_parameters_are_those_that_the_service_takes(scheme: AnyScheme, meth
 
 def test_tensor_is_offered_where_an_answer_holds_several() -> None:
     offered = {name for name in IDS if "tensor" in parameters(OPERATIONS[name][2])}
-    assert offered == {name for name in IDS if name.startswith(("encodings_rope", "apply_rope", "analyses_precision"))}
+    assert offered == {
+        name for name in IDS if name.startswith(("encodings_rope", "apply_rope", "analyses_precision", "biases_fire"))
+    }
     schema = resolved(DOCUMENT, parameters(OPERATIONS["encodings_rope"][2])["tensor"]["schema"])
     assert schema["enum"] == ["cos", "sin", "angles", "frequencies", "divisors"]
 
@@ -319,6 +321,7 @@ def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, 
                     "frequency_form",
                     "spacing",
                     "coordinates",
+                    "output",
                     "channel_split",
                 )
 

@@ -169,6 +169,14 @@ def test_what_one_parameter_says_of_another_makes_no_second_request(client: Clie
     assert client.get(one).content == client.get(other).content
 
 
+@pytest.mark.parametrize("mask", ["causal?", "sliding?window=2&"])
+def test_masks_state_the_sizes_that_were_used(client: Client, mask: str) -> None:
+    stated = client.get(f"/v1/masks/{mask}queries=2&keys=5").json()["parameters"]
+    assert [stated[name] for name in ("length", "queries", "keys", "offset")] == [None, 2, 5, 3]
+    spellings = ("queries=2&keys=5&alignment=top-left", "queries=2&keys=5&offset=0")
+    assert len({client.head(f"/v1/masks/{mask}{spelling}").headers["etag"] for spelling in spellings}) == 1
+
+
 def test_a_reply_states_what_was_used_and_what_had_no_effect(client: Client) -> None:
     stated = client.get("/v1/biases/alibi?heads=2&queries=1&keys=4").json()["parameters"]
     assert (stated["queries"], stated["keys"], stated["offset"]) == (1, 4, 3)

@@ -3,15 +3,17 @@
 from datetime import datetime, timedelta
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
+from mpmath import mpf
 from pydantic import ValidationError
 
 from service.engine import by_key
 from service.engine.encodings.calendar import FEATURES
 from service.engine.seasons import GRANULARITIES, granularity, seasonality
-from tests.engine.answers import DTYPE_NAMES, only, refused
-from tests.oracles.exact import rounded
+from tests.engine.answers import DTYPE_NAMES, assert_rounded_once, only, refused
+from tests.oracles.exact import PRECISION_BITS, rounded
 
 CALENDAR = "encodings/calendar"
 NAMES = tuple(FEATURES)
@@ -142,3 +144,27 @@ def test_parameters_that_cannot_be_read(parameters: dict[str, str], why: str) ->
     with pytest.raises(ValidationError) as caught:
         by_key("encodings", "calendar").params(**parameters)
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+def test_cyclic_features_are_rounded_once(dtype: str) -> None:
+    got = only(
+        CALENDAR, length=90, unit="hours", origin="2023-12-29T07:11:13Z", features=NAMES, dtype=dtype, values="cyclic"
+    )
+    rows = []
+    with mpmath.workprec(PRECISION_BITS):
+        for hours in range(90):
+            at = datetime(2023, 12, 29, 7, 11, 13) + timedelta(hours=hours)
+            turns = [mpf(x) / count for x, count in zip(index(at), COUNTS, strict=True)]
+            rows.append([wave(2 * turn) for turn in turns for wave in (mpmath.sinpi, mpmath.cospi)])
+        assert_rounded_once(got, rows, dtype)
+
+
+def test_cyclic_features_name_their_channels() -> None:
+    scheme = by_key("encodings", "calendar")
+    params = scheme.params(length=3, frequency="W", values="cyclic")
+    assert scheme.facts(params, {})["features"] == (
+        "sin(day-of-month),cos(day-of-month),sin(week-of-year),cos(week-of-year)"
+    )
+    assert scheme.tensors(params, {})["features"].shape == (3, 4)
+    assert scheme.state_bytes(params, {}) > 0 == scheme.state_bytes(scheme.params(length=3, frequency="W"), {})

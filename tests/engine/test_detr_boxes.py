@@ -62,7 +62,7 @@ def test_float32_takes_the_steps_of_model_code(dim: int, base: float, scale: flo
         (SHARES, {"base": 1e-19, "dim": 512, "scale": 1000.0}, "scale", "out_of_range"),
         (SHARES, {"base": 1e-19, "dim": 512}, "scale", "out_of_range"),
         (SHARES, {"base": 0.5, "arithmetic": "float32"}, "base", "out_of_range"),
-        (np.array([[2.0**52, 0]]), {"arithmetic": "float32"}, "/positions", "out_of_range"),
+        (np.array([[2.0**51, 0]]), {"arithmetic": "float32"}, "/positions", "out_of_range"),
         (np.zeros((2, 257)), {}, "/positions", "shape"),
         (np.zeros((0, 2)), {}, "/positions", "empty"),
         (np.array(0.5), {}, "/positions", "shape"),

@@ -90,7 +90,8 @@ def test_kerple_by_hand() -> None:
     assert powers[0, 0].tolist() == [-8, -4.5, -2, -0.5, 0]
     scheme = by_key("biases", "kerple")
     params = scheme.params(r1=(1.0, 2.0), r2=(1.0, 1.0), queries=1, keys=4)
-    assert scheme.facts(params, {}) == {"heads": 2, "queries": 1, "keys": 4, "offset": 3}
+    placed = {"heads": 2, "queries": 1, "keys": 4, "offset": 3}
+    assert scheme.facts(params, {}) == {**placed, "bias_bytes_per_head": 16}
 
 
 @pytest.mark.parametrize(
@@ -169,9 +170,12 @@ def test_sandwich_refusals(parameters: dict[str, object], named: str, code: str,
 def test_sandwich_facts_and_state() -> None:
     scheme = by_key("biases", "sandwich")
     params = scheme.params(heads=2, queries=1, keys=4)
-    assert scheme.facts(params, {}) == {"queries": 1, "keys": 4, "offset": 3, "frequencies": 64}
+    placed = {"heads": 2, "queries": 1, "keys": 4, "offset": 3}
+    assert scheme.facts(params, {}) == {**placed, "bias_bytes_per_head": 16, "frequencies": 64}
+    # Distances far away cost what near ones do: only those between the smallest and the largest are computed.
     far = scheme.params(heads=2, queries=1, keys=4, offset=2**40)
-    assert scheme.prepare(far, {}).size == 4
+    assert scheme.state_bytes(far, {}) == scheme.state_bytes(params, {}) == 8 * 5 + 24576
+    assert only(SANDWICH, heads=2, queries=1, keys=4, offset=2**40).shape == (2, 1, 4)
 
 
 def test_sandwich_of_more_sines_than_are_computed_together() -> None:

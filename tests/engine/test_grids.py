@@ -117,6 +117,11 @@ def test_orders_of_cells_and_axes() -> None:
     np.testing.assert_array_equal(
         only(IMAGE, grid=(2, 5), dim=8, token_order="column-major", grid_axes="kept"), kept.transpose(1, 0, 2)
     )
+    scaled: dict[str, Any] = {"base_size": (14, 9), "max_grid": (3, 11), "grid_axes": "kept"}
+    np.testing.assert_array_equal(
+        only(IMAGE, grid=(2, 5), dim=8, token_order="column-major", **scaled),
+        only(IMAGE, grid=(2, 5), dim=8, **scaled).transpose(1, 0, 2),
+    )
     tokens = only(IMAGE, grid=(2, 5), dim=8, class_tokens=3)
     np.testing.assert_array_equal(tokens, np.concatenate([np.zeros((3, 8)), flat]))
     frames = only(VIDEO, grid=(3, 2, 5), dim=24, grid_axes="kept")

@@ -157,6 +157,7 @@ def test_a_cut_that_cuts_nothing_is_told() -> None:
     assert notes(distribution="truncated-normal", std=1.0) == []
     assert notes(distribution="truncated-normal", truncation="sigmas") == []
     assert notes() == []
+    assert notes(truncation="sigmas") == ["truncation has no effect with distribution=normal"]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +261,7 @@ def test_facts_of_a_lookup() -> None:
         ({"x": np.ones((2, 3, 4))}, {"length": 1}, "/tensors/x", "shape", "(rows, channels)"),
         ({"x": np.ones((3, 0))}, {"length": 1}, "/tensors/x", "shape", "no empty axis"),
         ({"x": np.ones((3, 2), bool)}, {"length": 1}, "/tensors/x", "type", "bool"),
+        ({"x": np.full((3, 2), 2**53 + 1)}, {"length": 1}, "/tensors/x/0/0", "out_of_range", "2^53"),
         ({"x": np.full((3, 2), 1e6)}, {"length": 1, "dtype": "float16"}, "/tensors/x/0/0", "out_of_range", "float16"),
         ({}, {"length": 10}, "length", "out_of_range", "positions from 0 to 8"),
         ({}, {"length": 8, "offset_rule": "opt"}, "length", "out_of_range", "positions from -2 to 6"),

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from service.engine import attending, by_key
 from service.engine.errors import Fault
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Facts
+from service.engine.scheme import Facts, whole
 from tests.engine.answers import DTYPE_NAMES, Array, answer, only, refused
 from tests.oracles import oracle_masks
 
@@ -255,9 +255,39 @@ def test_the_fill_that_is_used_is_stated() -> None:
     for name in ("causal", "combined"):
         scheme = by_key("masks", name)
         chosen = [{}, {"dtype": "float16"}, {"dtype": "float16", "fill": "-inf"}]
-        stated = [scheme.resolve(scheme.params(**each), {}).fill for each in chosen]
+        sized = {"length": 3} if name == "causal" else {}
+        stated = [scheme.resolve(scheme.params(**sized, **each), {}).fill for each in chosen]
         assert stated == [None, "min", "-inf"]
         assert scheme.state_bytes(scheme.params(), {"attention_mask": np.ones((2, 3), int)}) >= 6
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "brought", "stated"),
+    [
+        ("causal", {"length": 3}, None, (3, 3, 0)),
+        ("causal", {"queries": 2}, None, (2, 2, 0)),
+        ("causal", {"queries": 2, "keys": 5}, None, (2, 5, 3)),
+        ("causal", {"queries": 2, "keys": 5, "alignment": "bottom-right"}, None, (2, 5, 3)),
+        ("causal", {"queries": 2, "keys": 5, "alignment": "top-left"}, None, (2, 5, 0)),
+        ("causal", {"queries": 2, "keys": 5, "offset": 1}, None, (2, 5, 1)),
+        ("causal", {}, [1, 1, 0], (3, 3, 0)),
+        ("sliding", {"window": 2, "queries": 1}, [1, 1, 0], (1, 3, 2)),
+        ("packed", {"segment_lengths": (3, 2)}, None, (5, 5, 0)),
+        ("packed", {"segment_lengths": (3, 2), "queries": 2}, None, (2, 5, 3)),
+        ("padding", {"queries": 2}, [1, 1, 0], (2, 3, None)),
+    ],
+)
+def test_the_sizes_that_are_used_are_stated(
+    name: str, given: dict[str, Any], brought: list[int] | None, stated: tuple[int, int, int | None]
+) -> None:
+    scheme = by_key("masks", name)
+    inputs = {} if brought is None else {"attention_mask": np.array(brought)}
+    params = scheme.resolve(scheme.params(**given), inputs)
+    assert (params.length, params.queries, params.keys, getattr(params, "offset", None)) == (None, *stated)
+    assert getattr(params, "alignment", None) is None
+    assert scheme.resolve(params, inputs) == params
+    told = whole(scheme, params, inputs)["mask"]
+    np.testing.assert_array_equal(only(f"masks/{name}", inputs, **given), told)
 
 
 def test_axes_and_no_shared_table_with_a_body() -> None:
@@ -282,6 +312,7 @@ WRONG: list[tuple[str, dict[str, Any], dict[str, Array], str, str]] = [
     ("causal", {"length": 3, "queries": 3}, {}, "queries", "conflict"),
     ("causal", {"length": 3, "keys": 3}, {}, "keys", "conflict"),
     ("causal", {"length": 3, "offset": 1, "alignment": "top-left"}, {}, "alignment", "conflict"),
+    ("causal", {"length": 3, "offset": 0, "alignment": "bottom-right"}, {}, "alignment", "conflict"),
     ("causal", {"length": 3, "offset": 2**53 - 5}, {}, "offset", "out_of_range"),
     ("causal", {"length": 3, "dtype": "float16", "fill": "-1e9"}, {}, "fill", "out_of_range"),
     ("causal", {"length": 3, "dtype": "float16", "fill": "-1e-9"}, {}, "fill", "out_of_range"),

@@ -1,6 +1,7 @@
 """Relative indices, coordinates and sinusoids against loops over whole numbers, and what each refuses."""
 
 from fractions import Fraction
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,74 @@ def test_clipped_indices(sizes: dict[str, int], chosen: dict[str, object], left:
     assert stated["rows_used"] == len({index for row in expected for index in row})
 
 
+@pytest.mark.parametrize("sizes", [{"length": 9}, {"queries": 2, "keys": 3, "offset": 40}, {"queries": 3, "keys": 8}])
+@pytest.mark.parametrize(("left", "right", "sign"), [(4, 4, "key-query"), (3, 1, "query-key"), (0, 2, "key-query")])
+def test_indices_with_a_row_of_zeros_beyond(sizes: dict[str, int], left: int, right: int, sign: str) -> None:
+    asked = {"left": left, "right": right, "sign": sign, **sizes}
+    got = only(SHAW, beyond="zero-row", **asked)
+    offset = sizes.get("offset", got.shape[1] - got.shape[0])
+    distances = (np.arange(got.shape[1]) - np.arange(got.shape[0])[:, None] - offset) * (
+        1 if sign == "key-query" else -1
+    )
+    within = (distances >= -left) & (distances <= right)
+    np.testing.assert_array_equal(got, np.where(within, distances + left, left + right + 1))
+    stated = facts(SHAW, beyond="zero-row", **asked)
+    assert stated["table_rows"] == left + right + 1
+    assert stated["rows_used"] == len(set(got[within].tolist()))
+
+
+def first_seen(window: tuple[int, ...]) -> list[list[int]]:
+    """LeViT's numbering: unsigned distances in the order in which they are met."""
+    patches = list(np.ndindex(*window))
+    numbers: dict[tuple[int, ...], int] = {}
+    rows = []
+    for query in patches:
+        apart = [tuple(abs(q - k) for q, k in zip(query, key, strict=True)) for key in patches]
+        rows.append([numbers.setdefault(distance, len(numbers)) for distance in apart])
+    return rows
+
+
+@pytest.mark.parametrize("window", [(2, 2), (2, 3), (5, 2), (1, 4), (1, 1), (2, 3, 2)])
+def test_unsigned_distances_in_a_window(window: tuple[int, ...]) -> None:
+    got = only(INDEX, window=window, distances="absolute")
+    assert got.tolist() == first_seen(window)
+    assert facts(INDEX, window=window, distances="absolute")["table_rows"] == got.max() + 1
+    with_class = only(INDEX, window=window, distances="absolute", class_token="first")
+    rows = facts(INDEX, window=window, distances="absolute", class_token="first")["table_rows"]
+    np.testing.assert_array_equal(with_class[1:, 1:], got)
+    assert (with_class[0, 0], with_class[0, -1], with_class[-1, 0]) == (rows - 1, rows - 3, rows - 2)
+
+
+AXIS = "biases/decomposed-index"
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (5, 5), (8, 6), (6, 8), (1, 7), (7, 1), (14, 62), (33, 12)])
+def test_indices_along_an_axis(queries: int, keys: int) -> None:
+    got = only(AXIS, queries=queries, keys=keys)
+    wider, taller = Fraction(max(keys, queries), queries), Fraction(max(keys, queries), keys)
+    expected = [[floor(i * wider - j * taller + (keys - 1) * taller) for j in range(keys)] for i in range(queries)]
+    assert got.tolist() == expected
+    stated = facts(AXIS, queries=queries, keys=keys)
+    assert stated == {"queries": queries, "keys": keys, "table_rows": 2 * max(queries, keys) - 1}
+    assert 0 <= got.min() <= got.max() < stated["table_rows"]
+    if queries == keys:
+        np.testing.assert_array_equal(only(AXIS, length=keys, dtype="int32"), got)
+        i = np.arange(keys)
+        np.testing.assert_array_equal(got, i[:, None] - i + keys - 1)
+
+
+def test_an_axis_in_the_models_arithmetic() -> None:
+    """8 i / 6 of a row of eight in float32: 4 (8 / 6) - 2 (8 / 6) falls below 8 / 3 and so on."""
+    exact, single = (only(AXIS, queries=8, keys=6, arithmetic=name) for name in ("exact", "float32"))
+    assert set((exact - single).ravel().tolist()) == {0, 1}
+    square = [only(AXIS, length=14, arithmetic=name).tolist() for name in ("exact", "float32")]
+    assert square[0] == square[1]
+    scheme = by_key("biases", "decomposed-index")
+    assert scheme.resolve(scheme.params(length=4), {}) == scheme.params(queries=4, keys=4)
+    assert refused(AXIS).code == "missing"
+    assert refused(AXIS, length=3, keys=4).parameter == "keys"
+
+
 @pytest.mark.parametrize("class_token", ["none", "first"])
 @pytest.mark.parametrize("window", [(2, 2), (2, 3), (5, 2), (1, 4), (1, 1), (2, 3, 2), (1, 2, 4)])
 def test_window_indices_by_brute_force(window: tuple[int, ...], class_token: str) -> None:
@@ -181,6 +250,20 @@ def test_sinusoids_are_rows_of_the_absolute_ones(span: str, first: int, last: in
         assert got.tobytes() == only("encodings/sinusoidal", positions=positions.tolist(), **chosen).tobytes()
     stated = facts(SINUSOIDS, queries=4, keys=7, span=span, dim=8)
     assert stated == {"first_position": first, "last_position": last, "rows": first - last + 1}
+
+
+@pytest.mark.parametrize("span", ["both", "legacy", "xlnet-bi", "xlnet-uni"])
+@pytest.mark.parametrize("clamp_len", [None, 2])
+def test_backward_rows_stand_at_the_negated_positions(span: str, clamp_len: int | None) -> None:
+    asked = {"queries": 4, "keys": 7, "span": span, "clamp_len": clamp_len, "dim": 6, "dtype": "float64"}
+    forward, backward = (only(SINUSOIDS, direction=direction, **asked) for direction in ("forward", "backward"))
+    np.testing.assert_array_equal(backward, forward * np.tile([-1, 1], 3))
+    stated = [facts(SINUSOIDS, direction=direction, **asked) for direction in ("forward", "backward")]
+    assert stated[1] == {
+        "first_position": -stated[0]["first_position"],
+        "last_position": -stated[0]["last_position"],
+        "rows": stated[0]["rows"],
+    }
 
 
 def test_g01_first_distances() -> None:

@@ -402,6 +402,7 @@ def test_what_was_chosen_is_told() -> None:
         ),
         (np.array([[1.0], [np.nan]]), {"length": 3}, "/tensors/x", "out_of_range", "NaN"),
         (np.array([[1.0], [-np.inf]]), {"length": 3}, "/tensors/x", "out_of_range", "infinities"),
+        (np.array([[1.0], [np.nan]]).astype(DTYPES["bfloat16"]), {"length": 3}, "/tensors/x", "out_of_range", "NaN"),
         (np.array([[1.0], [-1e300]]), {"length": 3}, "/tensors/x", "out_of_range", "2^700"),
         (np.array([[1.0], [4e4]]), {"length": 3, "dtype": "float16"}, "/tensors/x", "out_of_range", "float16"),
         (np.array([[1.0], [1e5]]), {"length": 3, "dtype": "float16"}, "/tensors/x/1/0", "out_of_range", "float16"),

@@ -15,6 +15,7 @@ from tests.engine.answers import Array
 
 RANDOM = np.random.default_rng(17)
 TOKENS = RANDOM.integers(0, 2, (4, 30))
+SCORES = RANDOM.standard_normal((2, 3, 15, 10)).astype(np.float32)
 REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "sinusoidal": ("encodings/sinusoidal", {"length": 300, "offset": -150, "dim": 34}, {}),
     "sinusoidal odd": (
@@ -73,16 +74,45 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "time2vec": ("encodings/time2vec", {"length": 90, "offset": -7, "dim": 5, "seed": 3, "origin": 0.5}, {}),
     "mtan": ("encodings/mtan", {"length": 90, "offset": -7, "dim": 6, "origin": 3.0, "dtype": "float16"}, {}),
     "calendar": ("encodings/calendar", {"length": 300, "offset": -150, "unit": "hours", "frequency": "min"}, {}),
+    "calendar cyclic": (
+        "encodings/calendar",
+        {"length": 300, "offset": -150, "unit": "days", "frequency": "W", "values": "cyclic", "dtype": "float16"},
+        {},
+    ),
+    "lags": ("encodings/lags", {"length": 90, "offset": -7, "frequency": "h", "dtype": "int32"}, {}),
+    "age": ("encodings/age", {"length": 300, "scale": "natural", "dtype": "float64"}, {}),
+    "timestep of periods": ("encodings/timestep", {"length": 90, "dim": 9, "min_period": 0.004, "max_period": 4.0}, {}),
     "alibi": ("biases/alibi", {"heads": 6, "queries": 15, "keys": 11}, {}),
     "alibi key-only": ("biases/alibi", {"heads": 90, "length": 11, "form": "key-only", "dtype": "float16"}, {}),
+    "alibi counted": ("biases/alibi", {"heads": 3, "queries": 9, "dtype": "float16"}, {"attention_mask": TOKENS}),
+    "alibi of BLOOM": (
+        "biases/alibi",
+        {"heads": 12, "form": "last-key", "arithmetic": "float32-powers", "head_dim": 7},
+        {"attention_mask": TOKENS},
+    ),
     "slopes": ("biases/alibi-slopes", {"heads": 71}, {}),
     "permutation": ("permutations/rope", {"dim": 10, "rotary_dim": 6, "heads": 3}, {}),
     "t5 buckets": ("biases/t5-buckets", {"queries": 150, "keys": 11, "offset": 90}, {}),
     "t5 positions": ("biases/t5-buckets", {}, {"positions": RANDOM.integers(-300, 300, (3, 2, 9))}),
+    "t5": ("biases/t5", {"heads": 5, "queries": 15, "keys": 110, "seed": 3}, {}),
+    "t5 of a table": (
+        "biases/t5",
+        {"length": 40, "direction": "causal", "scale": 0.3, "dtype": "bfloat16"},
+        {"table": RANDOM.standard_normal((32, 3))},
+    ),
+    "shaw vectors": ("biases/shaw-vectors", {"queries": 5, "keys": 40, "dim": 7, "seed": 3, "left": 3}, {}),
     "shaw": ("biases/shaw", {"queries": 15, "keys": 110, "sign": "query-key", "dtype": "int32"}, {}),
     "deberta": ("biases/deberta-buckets", {"length": 300, "output": "index"}, {}),
     "swin": ("biases/swin-index", {"window": (3, 4, 2)}, {}),
     "beit": ("biases/swin-index", {"window": (5, 4), "class_token": "first", "dtype": "int32"}, {}),
+    "levit": ("biases/swin-index", {"window": (5, 4), "distances": "absolute"}, {}),
+    "vits": ("biases/shaw", {"length": 30, "max_relative_position": 4, "beyond": "zero-row"}, {}),
+    "axis": ("biases/decomposed-index", {"queries": 40, "keys": 30, "arithmetic": "float32"}, {}),
+    "xlnet backward": (
+        "biases/transformer-xl",
+        {"queries": 30, "keys": 50, "dim": 8, "span": "xlnet-bi", "direction": "backward"},
+        {},
+    ),
     "swin v2": ("biases/swin-v2-coordinates", {"window": (6, 9), "dtype": "float64"}, {}),
     "transformer-xl": ("biases/transformer-xl", {"length": 90, "dim": 10}, {}),
     "xlnet": (
@@ -90,9 +120,17 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"queries": 30, "keys": 50, "dim": 9, "span": "xlnet-bi", "clamp_len": 20, "dtype": "bfloat16"},
         {},
     ),
+    "temporal distance": ("biases/temporal-distance", {"dim": 6}, {"positions": RANDOM.standard_normal((2, 9)) * 1e4}),
     "kerple": ("biases/kerple", {"r1": (1.0, 0.3), "r2": (0.2, 5.0), "queries": 15, "keys": 40}, {}),
     "sandwich": ("biases/sandwich", {"heads": 3, "dim": 10, "queries": 15, "keys": 40}, {}),
     "fire": ("biases/fire", {"queries": 25, "keys": 40, "threshold": 20, "dtype": "float64"}, {}),
+    "fire bias": (
+        "biases/fire",
+        {"queries": 25, "keys": 40, "threshold": 20, "output": "bias", "heads": 3, "seed": 4},
+        {},
+    ),
+    "fire weights": ("biases/fire", {"output": "weights", "heads": 30, "hidden": 5, "seed": 4}, {}),
+    "beam": ("encodings/temperature", {"length": 300, "offset": 8100, "schedule": "beam"}, {}),
     "temperature": ("encodings/temperature", {"length": 300, "offset": 8100, "dtype": "float64"}, {}),
     "causal": ("masks/causal", {"queries": 90, "keys": 70}, {}),
     # Over the same keys, so from the same table, but from another position on.
@@ -171,6 +209,35 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         "learned/factorised",
         {"axes": "channels-first"},
         {"rows": RANDOM.standard_normal((9, 7)), "columns": RANDOM.standard_normal((10, 4))},
+    ),
+    "apply alibi counted": (
+        "apply/alibi",
+        {"form": "symmetric", "arithmetic": "bfloat16"},
+        {"x": RANDOM.standard_normal((4, 3, 10, 30)), "attention_mask": TOKENS},
+    ),
+    "apply t5": ("apply/t5", {"seed": 2, "num_buckets": 8, "max_distance": 9}, {"x": SCORES}),
+    "apply kerple": ("apply/kerple", {"r1": (1.0, 0.3, 2.0), "r2": (0.2, 5.0, 1.0)}, {"x": SCORES}),
+    "apply sandwich": ("apply/sandwich", {"dim": 6, "offset": 100}, {"x": SCORES}),
+    "apply fire": (
+        "apply/fire",
+        {"threshold": 9},
+        {
+            "x": SCORES,
+            "weight_in": RANDOM.standard_normal(5),
+            "bias_in": RANDOM.standard_normal(5),
+            "weight_out": RANDOM.standard_normal((3, 5)),
+            "bias_out": RANDOM.standard_normal(3),
+        },
+    ),
+    "apply shaw": (
+        "apply/shaw",
+        {"left": 4, "right": 3},
+        {"x": SCORES, "q": RANDOM.standard_normal((2, 3, 15, 6)), "table": RANDOM.standard_normal((3, 8, 6))},
+    ),
+    "apply transformer-xl": (
+        "apply/transformer-xl",
+        {"span": "legacy"},
+        {"x": SCORES, "relative": RANDOM.standard_normal((2, 3, 15, 10))},
     ),
     "apply alibi": ("apply/alibi", {"form": "symmetric"}, {"x": RANDOM.standard_normal((2, 3, 15, 10))}),
 }

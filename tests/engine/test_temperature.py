@@ -13,7 +13,7 @@ from tests.engine.answers import DTYPE_NAMES, Array, assert_rounded_once, only, 
 from tests.oracles.oracle_temperature import DEFAULTS, factor
 
 TEMPERATURE = "encodings/temperature"
-SCHEDULES = ("llama4", "ministral3", "inkling2", "log-n", "ssmax")
+SCHEDULES = ("llama4", "ministral3", "inkling2", "beam", "log-n", "ssmax")
 EDGES = [0, 1, 2, 2047, 2048, 8190, 8191, 8192, 16383, 16384, 127999, 128000, 131071, 2**24 + 1, 10**15, 2**53 - 1]
 
 
@@ -35,7 +35,7 @@ def test_logarithms_are_good_to_more_than_float64() -> None:
 def test_factors_are_the_formulas(schedule: str, dtype: str) -> None:
     chosen: list[dict[str, Any]] = [{}]
     chosen += [{"floor_scale": length} for length in (3, 100) if schedule != "ssmax"]
-    chosen += [{"attn_scale": scale} for scale in (0.0, 1.7) if schedule != "log-n"]
+    chosen += [{"attn_scale": scale} for scale in (0.0, 0.3 if schedule == "beam" else 1.7) if schedule != "log-n"]
     for knobs in chosen:
         got = only(TEMPERATURE, {"positions": np.array(EDGES)}, schedule=schedule, dtype=dtype, **knobs)
         exact = [[factor(schedule, position, **knobs)] for position in EDGES]
@@ -97,3 +97,15 @@ def test_refusals_name_the_parameter(
 ) -> None:
     fault = refused(TEMPERATURE, inputs, **parameters)
     assert (fault.parameter, fault.code) == (named, code)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({"attn_scale": 17.0}, "attn_scale"),
+        ({"attn_scale": 16.0, "floor_scale": 1, "offset": 9, "dtype": "float16"}, "dtype"),
+    ],
+)
+def test_beam_refuses_what_it_cannot_hold(parameters: dict[str, Any], named: str) -> None:
+    fault = refused(TEMPERATURE, **{"schedule": "beam", "length": 2, **parameters})
+    assert (fault.parameter, fault.code) == (named, "out_of_range")

@@ -1,13 +1,16 @@
 """Timestep embeddings against loops at a hundred digits, and the steps of their float32 code."""
 
 from fractions import Fraction
+from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
+from mpmath import mpf
 
 from service.engine import by_key
 from tests.engine.answers import DTYPE_NAMES, Array, assert_rounded_once, close, only, refused
-from tests.oracles.exact import ulps_apart
+from tests.oracles.exact import PRECISION_BITS, ulps_apart
 from tests.oracles.oracle_sinusoidal import encoding
 
 TIMESTEP = "encodings/timestep"
@@ -89,3 +92,43 @@ def test_refusals_name_the_parameter(parameters: dict[str, object], named: str, 
     fault = refused(TIMESTEP, **{"length": 2, **parameters})
     assert (fault.parameter, fault.code) == (named, "out_of_range")
     assert says in fault.detail
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize(
+    ("dim", "shortest", "longest", "scale"), [(8, 4e-3, 4.0, 1), (7, 3.0, 1e4, 0.3), (2, 9.0, 0.5, 1)]
+)
+def test_periods_are_rounded_once(dtype: str, dim: int, shortest: float, longest: float, scale: float) -> None:
+    asked = {"dim": dim, "min_period": shortest, "max_period": longest, "scale": scale, "dtype": dtype}
+    got = only(TIMESTEP, positions=TIMES, **asked)
+    half = dim // 2
+    with mpmath.workprec(PRECISION_BITS):
+        ratio = mpf(longest) / mpf(shortest)
+        periods = [mpf(shortest) * ratio ** (mpf(k) / max(half - 1, 1)) for k in range(half)]
+        rows = []
+        for time in TIMES:
+            halves = [mpf(scale) * mpf(time) * 2 / period for period in periods]
+            rows.append([*map(mpmath.sinpi, halves), *map(mpmath.cospi, halves), *[mpf(0)] * (dim % 2)])
+        assert_rounded_once(got, rows, dtype)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named", "code"),
+    [
+        ({"min_period": 1.0}, "max_period", "missing"),
+        ({"max_period": 1.0}, "min_period", "missing"),
+        ({"min_period": 1.0, "max_period": 4.0, "arithmetic": "float32"}, "arithmetic", "conflict"),
+        ({"min_period": 1.0, "max_period": 4.0, "dim": 1}, "dim", "out_of_range"),
+    ],
+)
+def test_periods_refuse(parameters: dict[str, Any], named: str, code: str) -> None:
+    fault = refused(TIMESTEP, **{"length": 3, "dim": 8, **parameters})
+    assert (fault.parameter, fault.code) == (named, code)
+
+
+def test_periods_leave_no_base() -> None:
+    scheme = by_key("encodings", "timestep")
+    asked = {"length": 3, "dim": 8, "min_period": 1.0, "max_period": 4.0}
+    assert scheme.notes(scheme.params(**asked), {}) == []
+    said = scheme.notes(scheme.params(**asked, base=500.0, frequency_shift=0.0), {})
+    assert [note.split()[0] for note in said] == ["base", "frequency_shift"]

@@ -296,6 +296,16 @@ def test_an_amplitude_multiplies_before_rounding(dtype: str, name: str) -> None:
             assert cos[row].astype(np.float64).tolist() == cosines, (row, positions)
 
 
+@EVERY_DTYPE
+@pytest.mark.parametrize("amplitude", [2, Fraction(199, 100), AMPLITUDES["irrational"]])
+def test_blocks_with_an_amplitude_are_each_value_for_itself(dtype: str, amplitude: Number) -> None:
+    waves = Waves(ROPE, amplitude)
+    blocks = written(range(-6000, 6000), dtype, waves)
+    singly = [written(range(start, start + 30), dtype, waves) for start in range(-6000, 6000, 30)]
+    for form, whole in enumerate(blocks):
+        assert (whole == np.concatenate([part[form] for part in singly])).all()
+
+
 def test_an_amplitude_of_0_leaves_nothing() -> None:
     sin, cos = np.ones((2, 40, 32), np.float32)
     Waves(ROPE, 0).write(range(40), sin, None)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from service.formats.errors import Unreadable
-from service.formats.lists import array_from_lists
+from service.formats.lists import array_from_lists, flags_from_lists
 from tests.formats.samples import same
 
 
@@ -86,6 +86,33 @@ def test_refuses_with_the_place(value: Any, pointer: str, code: str) -> None:
     with pytest.raises(Unreadable) as caught:
         array_from_lists(value, "/q")
     assert (caught.value.pointer, caught.value.code) == (pointer, code)
+
+
+def test_masks_may_hold_truth_values_or_numbers() -> None:
+    assert same(flags_from_lists([[True, False, True]], "/m"), np.array([[True, False, True]]))
+    assert same(flags_from_lists(False, "/m"), np.array(False))
+    assert same(flags_from_lists([[1, 0]], "/m"), np.array([[1, 0]]))
+    assert same(flags_from_lists([1, 0.5], "/m"), np.array([1, 0.5]))
+    assert same(flags_from_lists([[], []], "/m"), np.zeros((2, 0)))
+
+
+@pytest.mark.parametrize(
+    ("value", "pointer", "said"),
+    [
+        ([[1, 0], [0, True]], "/m/1/1", "this is a boolean, where its neighbours are none"),
+        ([[True, False], [1, True]], "/m/1/0", "this is a number, where its neighbours are booleans"),
+        ([True, 0.5], "/m/1", "this is a number, where its neighbours are booleans"),
+        ([True, "1"], "/m/1", "this is a string, where its neighbours are booleans"),
+        ([None, True], "/m/1", "this is a boolean, where its neighbours are none"),
+        ([True, [True]], "/m/1", "this is a list, where its neighbours are none"),
+        ([1, None], "/m/1", "this is null; numbers are read"),
+    ],
+)
+def test_one_mask_holds_one_kind(value: Any, pointer: str, said: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        flags_from_lists(value, "/m")
+    assert caught.value.pointer == pointer
+    assert caught.value.detail.startswith(said)
 
 
 def test_says_what_is_wrong() -> None:

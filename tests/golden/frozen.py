@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import warnings
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,9 @@ def library(name: str) -> Any:
         return import_module(name)
 
 
-def provenance(*distributions: str) -> NDArray[np.str_]:
-    """Versions and the instruction set, as JSON text in a 0-d array."""
-    facts = {name: importlib.metadata.version(name) for name in distributions}
+def provenance(*distributions: str, sources: Mapping[str, str] | None = None) -> NDArray[np.str_]:
+    """Versions (of files too) and the instruction set, as JSON text in a 0-d array."""
+    facts = {name: importlib.metadata.version(name) for name in distributions} | dict(sources or {})
     if "torch" in distributions:
         facts["cpu_capability"] = library("torch").backends.cpu.get_cpu_capability()
     facts["libc"] = " ".join(platform.libc_ver())
@@ -45,11 +46,11 @@ def provenance(*distributions: str) -> NDArray[np.str_]:
     return np.array(json.dumps(facts, sort_keys=True))
 
 
-def save(name: str, arrays: Numbers, *distributions: str) -> None:
+def save(name: str, arrays: Numbers, *distributions: str, sources: Mapping[str, str] | None = None) -> None:
     """Write `name`.npz beside this file."""
     # numpy's zip members carry a fixed date, so equal arrays make an equal file.
     members: dict[str, Any] = {**arrays}
-    np.savez_compressed(FOLDER / f"{name}.npz", provenance=provenance(*distributions), **members)
+    np.savez_compressed(FOLDER / f"{name}.npz", provenance=provenance(*distributions, sources=sources), **members)
 
 
 def load(name: str) -> Numbers:

@@ -27,7 +27,7 @@ TABLE = RANDOM.standard_normal((12, 4)).astype(np.float32)
 TOKENS = np.array([[1, 1, 1, 1, 1, 0], [0, 0, 1, 1, 1, 1], [1, 1, 0, 0, 0, 0]])
 ROWS, COLUMNS = (RANDOM.standard_normal((50, 6)).astype(np.float32) for _ in range(2))
 CELLS = (5, 7)
-OLD, NEW = (4, 4), (5, 3)
+NEW, LONGER = (5, 3), 41
 PREFIX = {"deit": 2, "siglip": 0, "qwen3-vl": 0, "siglip2": 0}
 SQUARE = RANDOM.standard_normal((18, 8)).astype(np.float32)
 VIT = RANDOM.standard_normal((197, 3))
@@ -231,6 +231,9 @@ def resized() -> Numbers:
             "Dinov2WithRegistersEmbeddings",
             patch_embeddings=SimpleNamespace(patch_size=(10, 10)),
         ),
+        "mae-decoder": modeling("vit_mae").ViTMAEDecoder.interpolate_pos_encoding(
+            SimpleNamespace(decoder_pos_embed=tables["vit"][None]), torch.zeros(1, 1 + LONGER, 8)
+        )[0],
         "timm": timm().resample_abs_pos_embed(tables["vit"][None], list(NEW))[0],
         "dpt": dpt(None, tables["dpt"][None], *NEW)[0],
         "qwen3-vl": (tables["qwen3-vl"][places] * weights[:, :, None]).sum(1),

@@ -6,6 +6,7 @@ parameters of the service name it. `MODULES` are the embeddings inside the libra
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -77,12 +78,19 @@ def token2wav() -> Any:
     return library("transformers.models.qwen2_5_omni.modeling_qwen2_5_omni").SinusPositionEmbedding(96)
 
 
+def pi0() -> Any:
+    """pi0's embedding at its default periods, 24 channels."""
+    kind = library("transformers.models.pi0.modeling_pi0").PI0TimestepEmbeddings
+    return kind(SimpleNamespace(dit_config=SimpleNamespace(hidden_size=24), min_period=4e-3, max_period=4.0))
+
+
 MODULES: dict[str, Callable[[], Any]] = {
     "unet": unet,
     "combined_label_embeddings": combined_labels,
     "qwen_image": qwen_image,
     "ernie_image": ernie_image,
     "qwen2_5_omni": token2wav,
+    "pi0": pi0,
 }
 
 

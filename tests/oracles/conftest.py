@@ -11,6 +11,7 @@ from tests.golden import (
     make_relative,
     make_rope,
     make_scaling,
+    make_scores,
     make_sinusoidal,
     make_sinusoids,
     make_timestep,
@@ -91,3 +92,9 @@ def grids(request: pytest.FixtureRequest) -> Numbers:
 def learned(request: pytest.FixtureRequest) -> Numbers:
     """What `tests/golden/make_learned.py` describes."""
     return load("learned") if request.param == "frozen" else make_learned.build()
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def scores(request: pytest.FixtureRequest) -> Numbers:
+    """What `tests/golden/make_scores.py` describes."""
+    return load("scores") if request.param == "frozen" else make_scores.build()

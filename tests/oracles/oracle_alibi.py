@@ -29,7 +29,7 @@ def slopes(heads: int, bias_max: Real = 8) -> list[mpf]:
 
 
 def distance(query: int, key: int, form: str) -> int:
-    """What a slope is multiplied with: relative j - i, symmetric -|i - j|, key-only j."""
+    """What a slope is multiplied with: relative j - i, symmetric -|i - j|, key-only j (last-key: see `bias`)."""
     if form == "key-only":
         return key
     if form == "symmetric":
@@ -48,6 +48,9 @@ def bias(
 ) -> list[list[list[mpf]]]:
     """The bias of every head, query and key; query i stands at position i + offset (keys - queries)."""
     first = keys - queries if offset is None else offset
+    if form == "last-key":  # every query is taken to stand at the last key
+        whole = bias(heads, 1, keys, keys - 1, bias_max=bias_max)
+        return [rows * queries for rows in whole]
     with mpmath.workprec(PRECISION_BITS):
         return [
             [[slope * distance(first + query, key, form) for key in range(keys)] for query in range(queries)]

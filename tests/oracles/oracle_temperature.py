@@ -11,6 +11,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "llama4": {"floor_scale": 8192, "attn_scale": 0.1},
     "ministral3": {"floor_scale": 16384, "attn_scale": 0.1},
     "inkling2": {"floor_scale": 128_000, "attn_scale": 0.1},
+    "beam": {"floor_scale": 2048, "attn_scale": 0.1},
     "log-n": {"floor_scale": 2048, "attn_scale": None},
     "ssmax": {"floor_scale": None, "attn_scale": 0.43},
 }
@@ -28,6 +29,8 @@ def factor(schedule: str, position: int, **knobs: Any) -> mpf:
             return mpmath.log(position + 1) / mpmath.log(length) if position + 1 > length else mpf(1)
         if schedule == "inkling2":
             return 1 + mpf(scale) * mpmath.log(max(mpf(position + 1) / length, mpf(1)))
+        if schedule == "beam":
+            return (1 + mpf(position + 1) / length) ** mpf(scale)
         if schedule == "ssmax":
             return mpf(scale) * mpmath.log(position + 1)
         steps = (position + 1) // length if schedule == "llama4" else position // length

@@ -33,10 +33,12 @@ FILES = {
     "usages": ("torch", "transformers"),
     "elsewhere": ("torch", "keras-hub", "mlx", "neuralforecast", "tensor2tensor", "torchtune"),
     "alibi": ("torch", "transformers", "x-transformers"),
-    "relative": ("torch", "transformers"),
+    "relative": ("torch", "transformers", "timm", "x-transformers"),
+    "sources": ("torch",),
     "masks": ("torch", "transformers"),
     "grids": ("torch", "transformers", "diffusers", "timm", "positional-encodings"),
     "learned": ("torch", "transformers", "timm"),
+    "scores": ("torch", "transformers", "x-transformers"),
 }
 
 

@@ -12,6 +12,7 @@ from tests.golden.make_learned import (
     CELLS,
     COLUMNS,
     CONVENTIONS,
+    LONGER,
     NEW,
     PREFIX,
     QUANTILES,
@@ -106,6 +107,14 @@ def test_tables_are_resized_as_the_model_does(
     ours = posted(direct, RESAMPLE, {"x": table}, grid=NEW, **usage.parameters)["x"]
     for model in oracle:
         close_to(ours, learned[f"resized.{model}"], table)
+
+
+@proves("learned/resample", {"mae-decoder": "resized.mae-decoder"})
+def test_maes_decoder_takes_its_grid_for_a_sequence(
+    direct: Client, learned: Numbers, usage: Usage, oracle: str
+) -> None:
+    ours = posted(direct, RESAMPLE, {"x": SQUARE[:17]}, length=LONGER, **usage.parameters)["x"]
+    close_to(ours, learned[oracle], SQUARE)
 
 
 @proves("learned/resample", {"dino": "bicubic.tenth"})

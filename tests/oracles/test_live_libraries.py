@@ -18,6 +18,7 @@ from tests.golden import (
     make_masks,
     make_relative,
     make_rope,
+    make_scores,
     make_sinusoidal,
     make_sinusoids,
     make_timestep,
@@ -49,6 +50,7 @@ BASES = (100.0, 1e3, 1e4, 1.5e5, 5e5, 1e6, 1.2e7)
         ("usages", make_usages.build),
         ("grids", make_grids.build),
         ("learned", make_learned.build),
+        ("scores", make_scores.build),
     ],
 )
 def test_the_frozen_numbers_are_the_librarys(name: str, live: Callable[[], Numbers]) -> None:

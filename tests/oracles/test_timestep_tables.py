@@ -70,3 +70,14 @@ def test_each_usage_is_its_librarys(direct: Client, timestep: Numbers, usage: Us
     steps = 16 if oracle == "qwen2_5_omni" else 2.5
     assert (np.abs(in_steps.astype(np.float64) - table) <= steps * ULP * bound + ULP).all()
     assert (np.abs(exact.astype(np.float64) - table) <= 16 * ULP * bound + ULP).all()
+
+
+@proves("encodings/timestep", {"pi0": "pi0"})
+def test_pi0s_periods(direct: Client, timestep: Numbers, usage: Usage, oracle: str) -> None:
+    table = timestep[f"{oracle}.table"]
+    ours = asked(direct, TIMESTEP, positions=TIMES, dim=table.shape[1], **usage.parameters)["embedding"]
+    half = table.shape[1] // 2
+    w = 2 * np.pi / (0.004 * 1000 ** (np.arange(half) / (half - 1)))
+    # Their float32 powers and quotients are off by four ulp, and the angle is rounded.
+    bound = 5 * ULP * np.array(TIMES)[:, None] * np.concatenate([w, w]) + ULP
+    assert (np.abs(ours.astype(np.float64) - table) <= bound).all()

@@ -10,20 +10,7 @@ from tests.oracles.usages import PROVED, name_of
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("tests/oracles", "tests/engine")
-# The schemes whose rows are still to be told which test proves them.
-UNTOLD = {
-    "encodings": "cyclic calendar time2vec mtan temperature",
-    "biases": "alibi alibi-slopes t5-buckets shaw deberta-buckets swin-index swin-v2-coordinates transformer-xl kerple "
-    "sandwich fire",
-    "masks": "causal sliding chunked prefix block packed segments padding combined",
-    "apply": "alibi",
-}
-ROWS = [
-    (scheme.key, name_of(usage))
-    for scheme in SCHEMES
-    for usage in scheme.used_by
-    if scheme.name not in UNTOLD.get(scheme.family, "").split()
-]
+ROWS = [(scheme.key, name_of(usage)) for scheme in SCHEMES for usage in scheme.used_by]
 
 
 @pytest.fixture(scope="module")

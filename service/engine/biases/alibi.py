@@ -1,87 +1,71 @@
 """ALiBi: a bias on attention scores that grows linearly with distance (Press et al., 2022)."""
 
-import numpy as np
-
-from service.engine.frequencies import REAL_BYTES
-from service.engine.quantities import DType, Heads
-from service.engine.reals import Reals
-from service.engine.relative import QueryKey, Sizes, resolved, sizes
-from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.slopes import BiasForm, Slopes, form_note, refuse_unanswerable, slopes, write_bias
+from service.engine.biased import BiasTable, table_scheme
+from service.engine.linear_bias import BIAS, Linear
+from service.engine.quantities import Heads
+from service.engine.scheme import Example, Usage
 
 
-class Alibi(QueryKey, Slopes):
+class Alibi(BiasTable, Linear):
     """Parameters of `biases/alibi`."""
 
     heads: Heads
-    form: BiasForm = "relative"
-    dtype: DType = "float32"
-
-
-def _tensors(params: Alibi, _inputs: Inputs) -> Tensors:
-    refuse_unanswerable(params, params.form, params.heads, sizes(params), params.dtype)
-    size = _rows_of_a_head(params)
-    return {"bias": Tensor(("head", "query", "key"), (params.heads, size.queries, size.keys), params.dtype)}
-
-
-def _rows_of_a_head(params: Alibi) -> Sizes:
-    size = sizes(params)
-    return size._replace(queries=1) if params.form == "key-only" else size
-
-
-def _prepare(params: Alibi, _inputs: Inputs) -> Reals:
-    return slopes(params.heads, params.alibi_bias_max)
-
-
-def _rows(params: Alibi, _inputs: Inputs, state: Reals, _tensor: str, start: int, stop: int) -> Array:
-    size = _rows_of_a_head(params)
-    out = np.empty((stop - start, size.keys), DTYPES[params.dtype])
-    write_bias(state, params.form, size, start, out)
-    return out
-
-
-def _facts(params: Alibi, _inputs: Inputs) -> Facts:
-    return sizes(params)._asdict()
-
-
-def _sequence(params: Alibi, _inputs: Inputs) -> Sequence:
-    return Sequence(params, 0)
 
 
 DESCRIPTION = """\
 Head h adds `m_h (j - i)` to the score of query i and key j: `m_h = 2^(-B h / n)` for h = 1 ... n heads, B =
 `alibi_bias_max`; for a head count n that is no power of two, the slopes of the power of two below, then every other
 slope of the power of two above. Query row r stands at position r + `offset`, by default keys - queries, which is what
-decoding with a cache needs.
+decoding with a cache needs. `interpolation_factor` divides every distance, `head_dim` the bias by its square root, and
+heads beyond `alibi_num_heads` have none.
 
-**Axes**: (head, query, key); `form=key-only` has one query row. The order of heads is that of the slopes."""
+`attention_mask` in the body (0 for padding) says where tokens stand, from 0 on and without the padding, as in BLOOM;
+padding stands at 0 and must be masked, and each query is one of the keys.
 
-SCHEME: Scheme[Alibi, Reals] = Scheme(
-    family="biases",
+`arithmetic` says how the numbers are made. With `exact` every value is the real number, rounded once. Otherwise slopes,
+products and the quotient by sqrt(head_dim) are each rounded on the way.
+
+**Axes**: (head, query, key), or (batch, head, query, key) where the mask has a batch; `form=key-only` and `last-key`
+have one query row. The order of heads is that of the slopes."""
+
+SCHEME = table_scheme(
+    BIAS,
     name="alibi",
     title="ALiBi attention bias",
     description=DESCRIPTION,
     reference="Press et al., Train Short, Test Long: Attention with Linear Biases, 2022",
     params=Alibi,
+    heads=lambda params, _inputs: params.heads,
     rounding="correct",
-    tensors=_tensors,
-    prepare=_prepare,
-    rows=_rows,
-    facts=_facts,
-    notes=lambda params, _inputs: form_note(params.form),
-    sequence=_sequence,
-    state_bytes=lambda params, _inputs: REAL_BYTES * params.heads,
-    resolve=lambda params, _inputs: resolved(params),
     instead="form=key-only has one row a head, and biases/alibi-slopes only the slopes",
     examples=(
         Example("Two heads, four positions", {"heads": "2", "length": "4"}),
         Example("One decoding step over four keys", {"heads": "2", "queries": "1", "keys": "4"}),
         Example("An encoder's symmetric bias", {"heads": "3", "length": "3", "form": "symmetric"}),
+        Example(
+            "BLOOM: tokens counted behind padding",
+            {"heads": "2", "form": "key-only"},
+            {"tensors": {"attention_mask": [[0, 0, 1, 1], [1, 1, 1, 1]]}},
+        ),
     ),
     used_by=(
-        Usage("the paper and its fairseq code, BLOOM (without padding)", {"form": "key-only"}),
-        Usage("x-transformers, MLX", {"form": "symmetric"}),
+        Usage("the paper's fairseq code", {"form": "key-only", "arithmetic": "float32"}, "fairseq"),
+        Usage("BLOOM (with padding: attention_mask)", {"form": "key-only", "arithmetic": "float32-powers"}, "bloom"),
+        Usage("MPT, llm-foundry", {"form": "last-key", "arithmetic": "float32-reciprocals"}, "mpt"),
+        Usage(
+            "llm-foundry without a causal mask",
+            {"form": "symmetric", "arithmetic": "float32-reciprocals"},
+            "llm-foundry-bidirectional",
+        ),
+        Usage("Falcon RW (heads 64 wide)", {"form": "key-only", "arithmetic": "bfloat16", "head_dim": "64"}, "falcon"),
+        Usage("keras-hub AlibiBias in float32", {"form": "last-key", "arithmetic": "float32"}, "keras-hub"),
+        Usage("x-transformers", {"form": "symmetric", "arithmetic": "float32"}, "x-transformers"),
+        Usage("MLX nn.ALiBi in float32", {"form": "symmetric", "arithmetic": "float32"}, "mlx"),
+        Usage(
+            "NeMo with seq_len_interpolation_factor 4 (the first forward pass)",
+            {"form": "last-key", "arithmetic": "float32", "interpolation_factor": "4"},
+            "nemo-interpolated",
+        ),
     ),
     properties={
         "learned parameters": "none",

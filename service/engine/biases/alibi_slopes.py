@@ -1,11 +1,8 @@
 """The slopes of ALiBi alone: one number a head (Press et al., 2022)."""
 
 from service.engine.quantities import DType, Heads
-from service.engine.reals import Reals
-from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.slopes import Slopes, slopes
-from service.engine.waves import values
+from service.engine.slopes import Factors, Slopes, factors, refuse_too_many
 
 
 class AlibiSlopes(Slopes):
@@ -16,24 +13,26 @@ class AlibiSlopes(Slopes):
 
 
 def _tensors(params: AlibiSlopes, _inputs: Inputs) -> Tensors:
+    refuse_too_many(params, params.heads)
     return {"slopes": Tensor(("head",), (params.heads,), params.dtype)}
 
 
-def _prepare(params: AlibiSlopes, _inputs: Inputs) -> Reals:
-    return slopes(params.heads, params.alibi_bias_max)
+def _prepare(params: AlibiSlopes, _inputs: Inputs) -> Factors:
+    return factors(params, params.heads)
 
 
-def _rows(params: AlibiSlopes, _inputs: Inputs, state: Reals, _tensor: str, _start: int, _stop: int) -> Array:
-    return values(state, DTYPES[params.dtype])[None, :]
+def _rows(params: AlibiSlopes, _inputs: Inputs, state: Factors, _tensor: str, _start: int, _stop: int) -> Array:
+    return state.slopes(params.dtype)[None, :]
 
 
 DESCRIPTION = """\
 `m_h = 2^(-B h / n)` for heads h = 1 ... n, B = `alibi_bias_max`. For a head count n that is no power of two: the slopes
-of the power of two below n, then every other slope (h = 1, 3, 5, ...) of the power of two above.
+of the power of two below n, then every other slope (h = 1, 3, 5, ...) of the power of two above, which is what MPT's
+reordering gives too. All are divided by `interpolation_factor`; heads beyond `alibi_num_heads` have slope 0.
 
 **Axes**: (head)."""
 
-SCHEME: Scheme[AlibiSlopes, Reals] = Scheme(
+SCHEME: Scheme[AlibiSlopes, Factors] = Scheme(
     family="biases",
     name="alibi-slopes",
     title="ALiBi slopes",
@@ -47,7 +46,13 @@ SCHEME: Scheme[AlibiSlopes, Reals] = Scheme(
     examples=(
         Example("Twelve heads", {"heads": "12"}),
         Example("Eight heads in bfloat16", {"heads": "8", "dtype": "bfloat16"}),
+        Example("Half of the heads, for contexts twice as long", {"heads": "8", "alibi_num_heads": "4"}),
     ),
-    used_by=(Usage("BLOOM, MPT, Falcon, vLLM (passed to attention kernels)", {}),),
+    used_by=(
+        Usage("x-transformers; fairseq, MLX and keras-hub alike", {"arithmetic": "float32"}, "x-transformers"),
+        Usage("BLOOM, vLLM (passed to attention kernels)", {"arithmetic": "float32-powers"}, "bloom"),
+        Usage("MPT, llm-foundry", {"arithmetic": "float32-reciprocals"}, "mpt"),
+        Usage("Falcon", {"arithmetic": "bfloat16"}, "falcon"),
+    ),
     properties={"learned parameters": "none"},
 )

@@ -1,98 +1,159 @@
 """FIRE: distances on a logarithmic scale, divided by how far the query has come (Li et al., 2024)."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from service.engine.logarithms import exact, log1p_product
-from service.engine.pairs import Floats, Pair, add, divide
-from service.engine.quantities import DType, Real
-from service.engine.relative import PIECE, QueryKey, Sizes, line, parts, resolved, sizes, windows
-from service.engine.rounding import DTYPES, nearest_of_sum
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.errors import Refusal
+from service.engine.frequencies import refuse_overflow
+from service.engine.interpolated import Interpolated, refuse_large, share_parts
+from service.engine.networks import HIDDEN, MOST_WEIGHTS, NETWORK, WEIGHTS, Bent, Network, bent, network
+from service.engine.quantities import DType, Heads, Integer, Seed
+from service.engine.relative import QueryKey, resolved, sizes
+from service.engine.rounding import DTYPES, nearest, nearest_of_sum
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 from service.engine.scores import refuse_uncountable
 
+NETWORKS_OWN = ("heads", "hidden", "seed")
 
-class Fire(QueryKey):
+
+class Fire(QueryKey, Interpolated):
     """Parameters of `biases/fire`."""
 
-    c: Annotated[Real, Field(ge=1e-6, le=1e6, description="The learned scale within the logarithm: 0.1 at first.")] = (
-        0.1
-    )
-    threshold: Annotated[
-        Real,
-        Field(ge=1, le=1e12, description="The learned L: queries before it are measured against it: 512 at first."),
-    ] = 512.0
-    eps: Annotated[
-        Real, Field(ge=0, le=1, description="Added to the divisor: 0 as published, 1e-6 in the authors' code.")
-    ] = 0.0
+    output: Annotated[
+        Literal["distance", "bias", "weights"] | None,
+        Field(
+            description="`distance`: the normalised distance alone; `bias`: what the network makes of it for each "
+            "head; `weights`: the network's weights. Unless given, `bias` where there is a network."
+        ),
+    ] = None
+    heads: Annotated[Heads | None, Field(description="Heads of a network that `seed` draws.")] = None
+    hidden: Annotated[
+        Integer, Field(ge=1, le=1024, description="Hidden units of a network that `seed` draws: 32 as published.")
+    ] = 32
+    seed: Seed | None = None
     dtype: DType = "float32"
 
 
-def _tensors(params: Fire, _inputs: Inputs) -> Tensors:
+def _output(params: Fire, inputs: Inputs) -> str:
+    return params.output or ("bias" if inputs or params.seed is not None else "distance")
+
+
+def _network(params: Fire, inputs: Inputs) -> Network:
+    return network(params.seed, params.heads, params.hidden, inputs)
+
+
+def _tensors(params: Fire, inputs: Inputs) -> Tensors:
+    output = _output(params, inputs)
+    if output == "weights":
+        weights = _network(params, inputs)
+        refuse_overflow(weights.largest, params.dtype, "the largest weight")
+        return {name: Tensor(NETWORK[name], array.shape, params.dtype) for name, array in weights.named().items()}
     size = sizes(params)
     refuse_uncountable(size)
-    return {"distance": Tensor(("query", "key"), (size.queries, size.keys), params.dtype)}
+    plane = (size.queries, size.keys)
+    if output == "distance":
+        if inputs:
+            detail = "the body brings a network, and output=distance has no use for it: give output=bias"
+            raise Refusal("output", "conflict", detail)
+        return {"distance": Tensor(("query", "key"), plane, params.dtype)}
+    if params.dtype == "float64":
+        raise Refusal("dtype", "conflict", "dtype is float64; output=bias is answered in float32, float16 or bfloat16")
+    weights = _network(params, inputs)
+    refuse_large(params, weights, size, params.dtype)
+    return {"bias": Tensor(("head", "query", "key"), (weights.heads, *plane), params.dtype)}
 
 
-def _psi(params: Fire, x: Floats) -> Pair:
-    """ln(1 + c x) for whole or large x >= 0."""
-    high, low = log1p_product(np.full_like(x, params.c), x)
-    return Pair(np.where(x == 0, 0.0, high), np.where(x == 0, 0.0, low))
+def _prepare(params: Fire, inputs: Inputs) -> Bent | Network | None:
+    output = _output(params, inputs)
+    if output == "distance":
+        return None
+    weights = _network(params, inputs)
+    return bent(weights) if output == "bias" else weights
 
 
-def _rows(params: Fire, _inputs: Inputs, _state: None, _tensor: str, start: int, stop: int) -> Array:
+def _rows(params: Fire, _inputs: Inputs, state: Bent | Network | None, tensor: str, start: int, stop: int) -> Array:
+    if isinstance(state, Network):
+        whole = np.atleast_2d(state.named()[tensor])
+        return nearest(whole[start:stop], DTYPES[params.dtype])
     size = sizes(params)
     out = np.empty((stop - start, size.keys), DTYPES[params.dtype])
-    step = max(1, PIECE // size.keys)
-    for row in range(0, len(out), step):
-        for _, query, key, part in parts(1, size.queries, start + row, out[row : row + step]):
-            _write_part(params, size, query, key, part)
+    for some, share, part in share_parts(params, 1 if state is None else state.heads, size, start, out):
+        if state is None:
+            part[...] = nearest_of_sum(*share, part.dtype)
+        else:
+            state.write(share, some, part)
     return out
 
 
-def _write_part(params: Fire, size: Sizes, query: int, key: int, part: Array) -> None:
-    along = _psi(params, np.abs(line(size, query, key, part)).astype(np.float64))
-    positions = np.arange(query, query + part.shape[1]) + np.float64(size.offset)
-    divisor = add(_psi(params, np.maximum(positions, params.threshold)), exact(np.full(len(positions), params.eps)))
-    share = divide(Pair(*(windows(half, part) for half in along)), divisor.at((slice(None), None)))
-    part[...] = nearest_of_sum(*share, part.dtype)
+def _facts(params: Fire, inputs: Inputs) -> Facts:
+    output = _output(params, inputs)
+    size: Facts = {} if output == "weights" else dict(sizes(params)._asdict())
+    if output == "distance":
+        return size
+    weights = _network(params, inputs)
+    return size | {"heads": weights.heads, "hidden": weights.hidden}
 
 
-def _facts(params: Fire, _inputs: Inputs) -> Facts:
-    return sizes(params)._asdict()
+def _notes(params: Fire, inputs: Inputs) -> list[str]:
+    if _output(params, inputs) == "distance":
+        return unused(params, NETWORKS_OWN, "output=distance")
+    return unused(params, NETWORKS_OWN[:2], "weights of your own") if params.seed is None else []
 
 
-def _sequence(params: Fire, _inputs: Inputs) -> Sequence:
-    return Sequence(params, 0)
+def _sequence(params: Fire, inputs: Inputs) -> Sequence | None:
+    return None if inputs or params.output == "weights" else Sequence(params, 0)
 
 
-DESCRIPTION = """\
-For the query at position i and the key at j: `psi(|i - j|) / (psi(max(i, threshold)) + eps)`, `psi(x) = ln(1 + c x)`.
-This is what a model's small network (1 number in, 32 hidden with ReLU, one a head out) turns into the bias of each
-head; its weights are the model's own and stay there. Keys behind lie in 0 ... 1; those ahead are to be masked. Query
-row r stands at position r + `offset`, by default keys - queries.
+def _resolve(params: Fire, inputs: Inputs) -> Fire:
+    output = _output(params, inputs)
+    return params if output == "weights" else resolved(params).model_copy(update={"output": output})
 
-**Axes**: (query, key), the same for every head."""
 
-SCHEME: Scheme[Fire, None] = Scheme(
+DESCRIPTION = f"""\
+For the query at position i and the key at j: `x = psi(|i - j|) / (psi(max(i, threshold)) + eps)`, `psi(x) = ln(1 + c
+x)`. Keys behind lie in 0 ... 1; those ahead are to be masked. Query row r stands at position r + `offset`, by default
+keys - queries.
+
+`output=bias` is what the network of one hidden layer makes of it for head h: `sum_k V_hk max(W_k x + b_k, 0) + d_h`.
+{HIDDEN} `output=weights` answers with them. At most {MOST_WEIGHTS} weights V.
+
+**Axes**: (query, key), the same for every head; bias: (head, query, key)."""
+
+SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
     family="biases",
     name="fire",
-    title="FIRE normalised distances",
+    title="FIRE normalised distances, and the bias made of them",
     description=DESCRIPTION,
     reference="Li et al., Functional Interpolation for Relative Positions Improves Long Context Transformers, 2024",
     params=Fire,
     rounding="faithful",
     tensors=_tensors,
-    prepare=lambda _params, _inputs: None,
+    prepare=_prepare,
     rows=_rows,
     facts=_facts,
+    notes=_notes,
     sequence=_sequence,
-    resolve=lambda params, _inputs: resolved(params),
+    resolve=_resolve,
+    state_bytes=lambda params, inputs: 0 if _output(params, inputs) == "distance" else 64 * MOST_WEIGHTS,
+    inputs=WEIGHTS,
     examples=(
         Example("Four positions, a threshold of two", {"length": "4", "threshold": "2"}),
         Example("One decoding step", {"queries": "1", "keys": "6", "c": "0.5", "dtype": "float64"}),
+        Example("A network's bias, its weights drawn", {"length": "4", "heads": "3", "seed": "7", "dtype": "float16"}),
+        Example(
+            "The bias of trained weights: two heads, three hidden units",
+            {"length": "3", "threshold": "2", "dtype": "float32"},
+            {
+                "tensors": {
+                    "weight_in": [1.5, -0.5, 0.25],
+                    "bias_in": [0, 0.25, -0.125],
+                    "weight_out": [[-2, 1, 0.5], [-1, 0.5, 1]],
+                    "bias_out": [0.5, -0.25],
+                }
+            },
+        ),
     ),
     used_by=(
         Usage("FIRE as published", {}),

@@ -19,11 +19,20 @@ class SwinIndex(Params):
         Literal["none", "first"],
         Field(description="`first`: a class token before the patches, with three rows of its own in the table (BEiT)."),
     ] = "none"
+    distances: Annotated[
+        Literal["signed", "absolute"],
+        Field(
+            description="`signed`: query - key, each axis with 2 size - 1 values; `absolute`: |query - key|, with size "
+            "values (LeViT, TinyViT)."
+        ),
+    ] = "signed"
     dtype: IndexDType = "int64"
 
 
 def _table_rows(params: SwinIndex) -> int:
-    return prod(2 * size - 1 for size in params.window) + (3 if params.class_token == "first" else 0)
+    signed = params.distances == "signed"
+    rows = prod(2 * size - 1 if signed else size for size in params.window)
+    return rows + (3 if params.class_token == "first" else 0)
 
 
 def _tokens(params: SwinIndex) -> int:
@@ -59,11 +68,25 @@ def _prepare(params: SwinIndex, _inputs: Inputs) -> Integers:
 def _rows(params: SwinIndex, _inputs: Inputs, state: Integers, _tensor: str, start: int, stop: int) -> Array:
     tokens, first = _tokens(params), int(params.class_token == "first")
     out = np.empty((stop - start, tokens), params.dtype)
-    patches = state[max(start - first, 0) : stop - first]
-    np.subtract(patches[:, None] + state[-1], state, out=out[len(out) - len(patches) :, first:], casting="same_kind")
+    own = slice(max(start - first, 0), stop - first)
+    patches = state[own]
+    among = out[len(out) - len(patches) :, first:]
+    if params.distances == "signed":
+        np.subtract(patches[:, None] + state[-1], state, out=among, casting="same_kind")
+    else:
+        among[...] = _absolute(params.window, own)
     if first:
         _write_class_token(_table_rows(params), start, out)
     return out
+
+
+def _absolute(window: tuple[int, ...], own: slice) -> Integers:
+    """Distances without their sign, numbered in row order, from some patches to all."""
+    places = np.unravel_index(np.arange(prod(window)), window)
+    total = np.zeros((1, 1), np.int64)
+    for size, place in zip(window, places, strict=True):
+        total = total * size + np.abs(place[own, None] - place)
+    return total
 
 
 def _write_class_token(table_rows: int, start: int, out: Array) -> None:
@@ -88,8 +111,12 @@ Patches of a window of H x W lie in row order. With dh and dw = query - key in r
 - 1) (2 W - 1) + (dw + W - 1)`: a row of a learned table of (2 H - 1)(2 W - 1) rows a head. With three sizes T, H, W
 the frames come first: `((dt + T - 1) (2 H - 1) + dh + H - 1) (2 W - 1) + dw + W - 1`.
 
+`distances=absolute` numbers |dh| and |dw| instead, `|dh| W + |dw|`, H W rows; queries on a coarser grid (LeViT between
+its stages) are the rows of every second patch.
+
 `class_token=first` puts a class token before the patches and three rows at the end of the table of then N rows: N - 3
-where the class token is the query, N - 2 where it is the key, N - 1 where it is both.
+where the class token is the query, N - 2 where it is the key, N - 1 where it is both. For another window resize the
+rows before those three as a grid of 2 H - 1 by 2 W - 1 (`learned/resample?method=bilinear`, as BEiT in transformers).
 
 **Axes**: (query, key), the same for every head."""
 
@@ -98,7 +125,8 @@ SCHEME: Scheme[SwinIndex, Integers] = Scheme(
     name="swin-index",
     title="Relative position indices in a window",
     description=DESCRIPTION,
-    reference="Liu et al., Swin Transformer, 2021; Bao et al., BEiT, 2022; Liu et al., Video Swin Transformer, 2022",
+    reference="Liu et al., Swin Transformer, 2021; Bao et al., BEiT, 2022; Liu et al., Video Swin Transformer, 2022; "
+    "Graham et al., LeViT, 2021",
     params=SwinIndex,
     rounding="integer",
     tensors=_tensors,
@@ -111,11 +139,13 @@ SCHEME: Scheme[SwinIndex, Integers] = Scheme(
         Example("A window of 2 x 3 patches", {"window": "2,3"}),
         Example("With a class token, as BEiT", {"window": "2,2", "class_token": "first", "dtype": "int32"}),
         Example("Two frames of 2 x 2 patches", {"window": "2,2,2"}),
+        Example("Distances without their sign, as LeViT", {"window": "2,3", "distances": "absolute"}),
     ),
     used_by=(
-        Usage("Swin (window 7), Swin v2 (its index into the table of coordinates)", {"window": "7,7"}),
-        Usage("BEiT, Data2VecVision (224 pixels, patches of 16)", {"window": "14,14", "class_token": "first"}),
-        Usage("Video Swin (window 8, 7, 7)", {"window": "8,7,7"}),
+        Usage("Swin (window 7), Swin v2 (its index into the table of coordinates)", {"window": "7,7"}, "swin"),
+        Usage("BEiT, Data2VecVision (224 pixels, patches of 16)", {"window": "14,14", "class_token": "first"}, "beit"),
+        Usage("Video Swin (window 8, 7, 7)", {"window": "8,7,7"}, "video-swin"),
+        Usage("LeViT's first stage; TinyViT with its window", {"window": "14,14", "distances": "absolute"}, "levit"),
     ),
     properties={
         "learned parameters": "one number a head for each row of the table",

@@ -123,9 +123,13 @@ SCHEME: Scheme[SwinV2Coordinates, list[Array]] = Scheme(
         Example("Window 16 of a network trained with 8", {"window": "3,4", "pretrained_window": "8,8"}),
     ),
     used_by=(
-        Usage("Swin v2 trained at window 8", {"window": "8,8"}),
-        Usage("Swin v2 at window 16, trained at window 8", {"window": "16,16", "pretrained_window": "8,8"}),
-        Usage("timm SwinV2-CR (window 7)", {"window": "7,7", "mode": "cr"}),
+        Usage("Swin v2 trained at window 8", {"window": "8,8"}, "swin-v2-window8"),
+        Usage(
+            "Swin v2 at window 16, trained at window 8",
+            {"window": "16,16", "pretrained_window": "8,8"},
+            "swin-v2-window16-from-8",
+        ),
+        Usage("timm SwinV2-CR (window 7)", {"window": "7,7", "mode": "cr"}, "timm-swin-v2-cr"),
     ),
     properties={
         "learned parameters": "the network's, none here",

@@ -1,14 +1,9 @@
 """T5's relative position buckets: which row of a learned table each query and key take their bias from."""
 
-from typing import Annotated, Literal
-
 import numpy as np
-from pydantic import Field
 
-from service.engine.buckets import bounds, bucket
-from service.engine.errors import Refusal
+from service.engine.bucket_bias import Buckets, bucket_facts, bucket_of, first_distances
 from service.engine.positions import batch_axes
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
 from service.engine.relative import (
     IndexDType,
     Integers,
@@ -22,78 +17,15 @@ from service.engine.relative import (
 )
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 
-Direction = Annotated[
-    Literal["bidirectional", "causal"],
-    Field(
-        description="`bidirectional`: half of the buckets for keys behind, half for keys ahead (encoders); `causal`: "
-        "all for keys behind, and bucket 0 for every key ahead (decoders)."
-    ),
-]
 
-
-class T5Buckets(QueryKeyPositions):
+class T5Buckets(QueryKeyPositions, Buckets):
     """Parameters of `biases/t5-buckets`."""
 
-    direction: Direction = "bidirectional"
-    num_buckets: Annotated[Integer, Field(ge=2, le=8192, description="Rows of the learned table: 32 as published.")] = (
-        32
-    )
-    max_distance: Annotated[
-        Integer,
-        Field(ge=2, le=LARGEST_EXACT_INTEGER, description="Distances from here on share one bucket: 128 as published."),
-    ] = 128
     dtype: IndexDType = "int64"
 
 
-def _each_way(params: T5Buckets) -> int:
-    """The buckets of one direction; refuses numbers that leave a direction no exact or no logarithmic bucket."""
-    if params.direction == "causal":
-        return params.num_buckets
-    if params.num_buckets % 2:
-        raise Refusal(
-            "num_buckets",
-            "odd",
-            f"num_buckets is {params.num_buckets}; direction=bidirectional gives half of them to either direction: "
-            f"an even number is needed, such as {params.num_buckets + 1}",
-        )
-    if params.num_buckets == 2:
-        raise Refusal(
-            "num_buckets",
-            "out_of_range",
-            "num_buckets is 2; direction=bidirectional halves them, and halves what is left for exact distances: "
-            "4 or more would do",
-            limit=4,
-            requested=2,
-        )
-    return params.num_buckets // 2
-
-
-def _firsts(params: T5Buckets) -> Integers:
-    """The first distance of every bucket of a direction but bucket 0."""
-    each_way = _each_way(params)
-    exact = each_way // 2
-    if params.max_distance <= exact:
-        raise Refusal(
-            "max_distance",
-            "out_of_range",
-            f"max_distance is {params.max_distance}; the distances below {exact} have buckets of their own: it must "
-            f"be {exact + 1} or more",
-            limit=exact + 1,
-            requested=params.max_distance,
-        )
-    steps = each_way - exact
-    return np.append(np.arange(1, exact + 1), bounds(exact, params.max_distance, steps, steps - 1, "first"))
-
-
-def _buckets(params: T5Buckets, firsts: Integers, distances: Integers) -> Integers:
-    """The bucket of each distance key - query."""
-    if params.direction == "causal":
-        return bucket(firsts, -distances)
-    return bucket(firsts, np.abs(distances)) + np.where(distances > 0, params.num_buckets // 2, 0)
-
-
 def _tensors(params: T5Buckets, inputs: Inputs) -> Tensors:
-    _firsts(params)
+    first_distances(params)
     positions = whole_positions(params, inputs)
     if positions is None:
         return index_tensors(params, params.num_buckets, params.dtype)
@@ -102,12 +34,12 @@ def _tensors(params: T5Buckets, inputs: Inputs) -> Tensors:
 
 
 def _prepare(params: T5Buckets, _inputs: Inputs) -> Integers:
-    return _firsts(params)
+    return first_distances(params)
 
 
 def _rows(params: T5Buckets, inputs: Inputs, state: Integers, _tensor: str, start: int, stop: int) -> Array:
     def of(distances: Integers) -> Integers:
-        return _buckets(params, state, distances)
+        return bucket_of(params, state, distances)
 
     positions = whole_positions(params, inputs)
     if positions is None:
@@ -116,17 +48,11 @@ def _rows(params: T5Buckets, inputs: Inputs, state: Integers, _tensor: str, star
 
 
 def _facts(params: T5Buckets, inputs: Inputs) -> Facts:
-    firsts = _firsts(params)
-    facts: Facts = {
-        "first_distances": [0, *firsts.tolist()],
-        "table_rows": params.num_buckets,
-        "table_bytes_per_head": 4 * params.num_buckets,
-    }
     if whole_positions(params, inputs) is not None:
-        return facts
-    size = sizes(params)
-    used = distinct(lambda distances: _buckets(params, firsts, distances), size, np.append(firsts, -firsts))
-    return {**size._asdict(), **facts, "buckets_used": used}
+        return bucket_facts(params)
+    size, firsts = sizes(params), first_distances(params)
+    used = distinct(lambda distances: bucket_of(params, firsts, distances), size, np.append(firsts, -firsts))
+    return {**size._asdict(), **bucket_facts(params), "buckets_used": used}
 
 
 def _sequence(params: T5Buckets, inputs: Inputs) -> Sequence | None:
@@ -179,11 +105,19 @@ SCHEME: Scheme[T5Buckets, Integers] = Scheme(
         ),
     ),
     used_by=(
-        Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3 (text)", {}),
-        Usage("T5 family decoders, ProphetNet, Pix2Struct; x-transformers with causal=True", {"direction": "causal"}),
-        Usage("LayoutLM v2 and v3 (boxes, one axis)", {"num_buckets": "64", "max_distance": "256"}),
-        Usage("WavLM", {"num_buckets": "320", "max_distance": "800"}),
-        Usage("CPMAnt", {"num_buckets": "512", "max_distance": "2048"}),
+        Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3, UDOP (text)", {}, "t5"),
+        Usage(
+            "T5 family decoders, ProphetNet, Pix2Struct; x-transformers with causal=True",
+            {"direction": "causal"},
+            "t5-decoder",
+        ),
+        Usage(
+            "LayoutLM v2 and v3 (left edges of boxes, and then their bottom edges)",
+            {"num_buckets": "64", "max_distance": "256"},
+            "layoutlm-boxes",
+        ),
+        Usage("WavLM", {"num_buckets": "320", "max_distance": "800"}, "wavlm"),
+        Usage("CPMAnt within a segment", {"num_buckets": "512", "max_distance": "2048"}, "cpmant"),
     ),
     properties={
         "learned parameters": "num_buckets numbers a head: the table that the indices point into",

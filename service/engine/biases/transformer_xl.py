@@ -17,18 +17,11 @@ from service.engine.quantities import (
     Length,
     Queries,
 )
+from service.engine.relative_scores import Span, ends
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 from service.engine.scores import extent
 from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
-
-Span = Annotated[
-    Literal["both", "legacy", "xlnet-bi", "xlnet-uni"],
-    Field(
-        description="Rows, in this order: `both` keys - 1 ... -(queries - 1) (Conformer); `legacy` keys - 1 ... 0 "
-        "(Transformer-XL, the older Conformer); `xlnet-bi` keys ... -(queries - 1); `xlnet-uni` keys ... 0."
-    ),
-]
 
 
 class TransformerXL(SinusoidalTable):
@@ -43,14 +36,20 @@ class TransformerXL(SinusoidalTable):
         Integer | None,
         Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Positions beyond it, either way, are taken to be it."),
     ] = None
+    direction: Annotated[
+        Literal["forward", "backward"],
+        Field(
+            description="`forward`: the rows of `span`, from the farthest key behind on; `backward`: their positions "
+            "negated, which XLNet with bi_data gives the second half of a batch."
+        ),
+    ] = "forward"
     dtype: DType = "float32"
 
 
 def _ends(params: TransformerXL) -> tuple[int, int]:
-    """The first position and the last: they descend."""
+    """The first position and the last: they descend, or negated ascend."""
     queries, keys, _ = extent(params.length, params.queries, params.keys, None)
-    first = keys if params.span.startswith("xlnet") else keys - 1
-    return first, 1 - queries if params.span in ("both", "xlnet-bi") else 0
+    return ends(params.span, queries, keys)
 
 
 def _tensors(params: TransformerXL, _inputs: Inputs) -> Tensors:
@@ -65,17 +64,19 @@ def _prepare(params: TransformerXL, _inputs: Inputs) -> Angles:
 
 def _rows(params: TransformerXL, _inputs: Inputs, state: Angles, _tensor: str, start: int, stop: int) -> Array:
     first, _ = _ends(params)
-    ascending: Values = range(first - stop + 1, first - start + 1)
+    forward = params.direction == "forward"
+    ascending: Values = range(first - stop + 1, first - start + 1) if forward else range(start - first, stop - first)
     if params.clamp_len is not None:
         ascending = np.clip(np.array(ascending, np.float64), -params.clamp_len, params.clamp_len)
     out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
-    write_table(params, state, ascending, out[::-1])
+    write_table(params, state, ascending, out[::-1] if forward else out)
     return out
 
 
 def _facts(params: TransformerXL, _inputs: Inputs) -> Facts:
     first, last = _ends(params)
-    return {"first_position": first, "last_position": last, "rows": first - last + 1}
+    sign = 1 if params.direction == "forward" else -1
+    return {"first_position": sign * first, "last_position": sign * last, "rows": first - last + 1}
 
 
 def _notes(params: TransformerXL, _inputs: Inputs) -> list[str]:
@@ -84,7 +85,7 @@ def _notes(params: TransformerXL, _inputs: Inputs) -> list[str]:
 
 
 def _sequence(params: TransformerXL, _inputs: Inputs) -> Sequence:
-    """Row r stands at position first - r: row -first + r of one endless descending table."""
+    """Row r stands at position first - r, or its negation: row -first + r of one endless table."""
     key = params.model_copy(update={"length": None, "queries": None, "keys": None, "span": "both"})
     return Sequence(key, -_ends(params)[0])
 
@@ -92,8 +93,8 @@ def _sequence(params: TransformerXL, _inputs: Inputs) -> Sequence:
 DESCRIPTION = """\
 The sinusoidal encoding of distances query - key, row by row from the farthest key behind to the farthest ahead: `angle
 = p w_k`, `w_k = base^(-2k/dim)`, p = T - 1, T - 2, ..., -(T - 1) for `length` T (`span` and `keys` choose other ends;
-`clamp_len` bounds |p|). The model projects these rows and shifts its scores so that row p meets each pair at distance
-p.
+`clamp_len` bounds |p|; `direction=backward` negates p). The model projects these rows and shifts its scores so that
+row p meets each pair at distance p.
 
 **Channel order**: `layout=interleaved` is sin w_0, cos w_0, sin w_1, ... (Conformer and its kin); `sin-cos` all sines,
 then all cosines (Transformer-XL, XLNet). Axes: (relative_position, channel)."""
@@ -122,11 +123,21 @@ SCHEME: Scheme[TransformerXL, Angles] = Scheme(
         Example("Distances clamped at two", {"length": "5", "dim": "6", "clamp_len": "2", "dtype": "float64"}),
     ),
     used_by=(
-        Usage("Conformer, Wav2Vec2-Conformer, FastSpeech2-Conformer, Parakeet", {}),
-        Usage("ESPnet's legacy relative positions", {"span": "legacy"}),
-        Usage("Transformer-XL", {"span": "legacy", "layout": "sin-cos"}),
-        Usage("XLNet (attn_type bi)", {"span": "xlnet-bi", "layout": "sin-cos"}),
-        Usage("XLNet (attn_type uni)", {"span": "xlnet-uni", "layout": "sin-cos"}),
+        Usage("Conformer, Wav2Vec2-Conformer, SeamlessM4T, FastSpeech2-Conformer, Parakeet", {}, "conformer"),
+        Usage("ESPnet's legacy relative positions", {"span": "legacy"}, "espnet-legacy"),
+        Usage("Transformer-XL", {"span": "legacy", "layout": "sin-cos"}, "transformer-xl"),
+        Usage("XLNet (attn_type bi)", {"span": "xlnet-bi", "layout": "sin-cos"}, "xlnet"),
+        Usage("XLNet (attn_type uni)", {"span": "xlnet-uni", "layout": "sin-cos"}, "xlnet-uni"),
+        Usage(
+            "XLNet (bi_data, second half of the batch)",
+            {"span": "xlnet-bi", "layout": "sin-cos", "direction": "backward"},
+            "xlnet-backward",
+        ),
+        Usage(
+            "Gemma 3n audio: queries one more than the keys ahead, keys one more than those behind",
+            {"layout": "sin-cos", "frequency_shift": "1"},
+            "gemma3n-audio",
+        ),
     ),
     properties={
         "learned parameters": "none here; the model projects the rows",

@@ -9,8 +9,10 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from service.engine.errors import Refusal
+from service.engine.frequencies import WAVE_BYTES
 from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, sequence, where
 from service.engine.quantities import LONGEST_LIST, DType, listed_texts
+from service.engine.reals import Reals, angle_factor
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.seasons import PATTERN, granularity, seasonality
@@ -32,6 +34,7 @@ from service.engine.timestamps import (
     month,
     weekday,
 )
+from service.engine.waves import Waves
 
 EPOCH = "1970-01-01T00:00:00Z"
 
@@ -100,10 +103,11 @@ class Calendar(Positioned):
         Field(min_length=1, max_length=LONGEST_LIST, description="The features by name, in the order of the answer."),
     ] = None
     values: Annotated[
-        Literal["normalised", "index", "counted"],
+        Literal["normalised", "index", "counted", "cyclic"],
         Field(
             description="`normalised`: index / (count - 1) - 1/2, from -0.5 to 0.5; `index`: from 0; `counted`: as "
-            "calendars count, days, weeks and months from 1."
+            "calendars count, days, weeks and months from 1; `cyclic`: two channels, the sine and cosine of 2 pi "
+            "index / count."
         ),
     ] = "normalised"
     dtype: DType = "float32"
@@ -135,7 +139,8 @@ def _tensors(params: Calendar, inputs: Inputs) -> Tensors:
     else:
         _refuse_beside_timestamps(params, inputs)
         axes, shape = ("position",), (len(params.timestamps),)
-    return {"features": Tensor((*axes, "feature"), (*shape, len(names)), params.dtype)}
+    channels = len(names) * (2 if params.values == "cyclic" else 1)
+    return {"features": Tensor((*axes, "feature"), (*shape, channels), params.dtype)}
 
 
 def _refuse_beside_timestamps(params: Calendar, inputs: Inputs) -> None:
@@ -174,10 +179,23 @@ def _moments(params: Calendar, inputs: Inputs, start: int, stop: int) -> Moments
     return moments(part(params, inputs, start, stop), params.unit, moment(params.origin))
 
 
-def _rows(params: Calendar, inputs: Inputs, _state: None, _tensor: str, start: int, stop: int) -> Array:
-    at = _moments(params, inputs, start, stop)
-    columns = [_column(FEATURES[name], at, params.values) for name in _features(params)]
-    return nearest(np.stack(columns, axis=1), DTYPES[params.dtype])
+def _prepare(params: Calendar, _inputs: Inputs) -> list[Waves]:
+    """For each feature what turns an index into its angle, where that is asked for."""
+    if params.values != "cyclic":
+        return []
+    return [Waves(Reals.of([FEATURES[name].count]).reciprocal() * angle_factor("two-pi")) for name in _features(params)]
+
+
+def _rows(params: Calendar, inputs: Inputs, state: list[Waves], _tensor: str, start: int, stop: int) -> Array:
+    at, names = _moments(params, inputs, start, stop), _features(params)
+    if not state:
+        columns = [_column(FEATURES[name], at, params.values) for name in names]
+        return nearest(np.stack(columns, axis=1), DTYPES[params.dtype])
+    out = np.empty((stop - start, 2 * len(names)), DTYPES[params.dtype])
+    for place, (name, waves) in enumerate(zip(names, state, strict=True)):
+        index = FEATURES[name].index(at).astype(np.float64)
+        waves.write(index, out[:, 2 * place : 2 * place + 1], out[:, 2 * place + 1 : 2 * place + 2])
+    return out
 
 
 def _column(feature: Feature, at: Moments, values: str) -> Array:
@@ -190,24 +208,30 @@ def _column(feature: Feature, at: Moments, values: str) -> Array:
 
 
 def _facts(params: Calendar, _inputs: Inputs) -> Facts:
-    facts: Facts = {"features": ",".join(_features(params))}
+    names = _features(params)
+    if params.values == "cyclic":
+        names = tuple(f"{half}({name})" for name in names for half in ("sin", "cos"))
+    facts: Facts = {"features": ",".join(names)}
     return facts if params.frequency is None else facts | {"seasonality": seasonality(params.frequency)}
 
 
 DESCRIPTION = """\
 A feature of a moment, such as the hour of the day, is an index from 0 to count - 1. `values=normalised` makes it
 `index / (count - 1) - 1/2`: seconds and minutes count 60, hours 24, weekdays 7 (Monday first), days of the month 31, of
-the year 366, ISO weeks 53, months 12. Name the features, or a `frequency`, which implies those that GluonTS has for it.
+the year 366, ISO weeks 53, months 12. `values=cyclic` puts it on a circle instead, `sin(2 pi index / count)` and
+`cos(2 pi index / count)`, where the last value and the first are neighbours. Name the features, or a `frequency`, which
+implies those that GluonTS has for it.
 
 Moments are `timestamps`, or `positions` in `unit` since `origin` (seconds since 1970 in UTC unless stated), to the
 nearest microsecond. Features are read from the clock that the timestamp, or the origin, states with its offset.
 
-**Channel order**: as named, or by frequency from the shortest to the longest, as `facts` say.
+**Channel order**: as named, or by frequency from the shortest to the longest, as `facts` say; with `values=cyclic` a
+sine and a cosine each.
 **Axes**: (position, feature)."""
 
 INFORMER_MARKS = "month-of-year,day-of-month,day-of-week,hour-of-day,quarter-of-hour"
 
-SCHEME: Scheme[Calendar, None] = Scheme(
+SCHEME: Scheme[Calendar, list[Waves]] = Scheme(
     family="encodings",
     name="calendar",
     title="Calendar features",
@@ -216,10 +240,11 @@ SCHEME: Scheme[Calendar, None] = Scheme(
     params=Calendar,
     rounding="correct",
     tensors=_tensors,
-    prepare=lambda _params, _inputs: None,
+    prepare=_prepare,
     rows=_rows,
     facts=_facts,
     sequence=sequence,
+    state_bytes=lambda params, _inputs: WAVE_BYTES * len(_features(params)) if params.values == "cyclic" else 0,
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example(
@@ -235,20 +260,29 @@ SCHEME: Scheme[Calendar, None] = Scheme(
             {"positions": "1709208000,1735689540", "features": INFORMER_MARKS, "values": "counted"},
         ),
         Example(
+            "Hours and weekdays on their circles",
+            {"timestamps": "2024-02-29T23:00:00Z,2024-03-01T00:00:00Z", "frequency": "h", "values": "cyclic"},
+        ),
+        Example(
             "Hours of a batch since the start of 2024, in the body",
             {"unit": "hours", "origin": "2024-01-01T00:00:00Z", "frequency": "h"},
             {"positions": [[0, 1], [8783, 8783.5]]},
         ),
     ),
     used_by=(
-        Usage("GluonTS and Informer, monthly; GluonTS, quarterly", {"frequency": "ME"}),
-        Usage("GluonTS and Informer, weekly", {"frequency": "W"}),
-        Usage("GluonTS and Informer, daily and business days", {"frequency": "D"}),
-        Usage("GluonTS and Informer, hourly", {"frequency": "h"}),
-        Usage("GluonTS and Informer, by the minute", {"frequency": "min"}),
-        Usage("GluonTS and Informer, by the second", {"frequency": "s"}),
+        Usage("GluonTS and Informer, monthly; GluonTS, quarterly", {"frequency": "ME"}, "gluonts-monthly"),
+        Usage("GluonTS and Informer, weekly", {"frequency": "W"}, "gluonts-weekly"),
+        Usage("GluonTS and Informer, daily and business days", {"frequency": "D"}, "gluonts-daily"),
+        Usage("GluonTS and Informer, hourly", {"frequency": "h"}, "gluonts-hourly"),
+        Usage("GluonTS and Informer, by the minute", {"frequency": "min"}, "gluonts-minutely"),
+        Usage("GluonTS and Informer, by the second", {"frequency": "s"}, "gluonts-secondly"),
         Usage("GluonTS *_index features, hourly", {"frequency": "h", "values": "index"}),
-        Usage("Informer TemporalEmbedding (timeenc=0)", {"features": INFORMER_MARKS, "values": "counted"}),
+        Usage("cyclical pairs of the hour, weekday, day and day of the year", {"frequency": "h", "values": "cyclic"}),
+        Usage(
+            "Informer TemporalEmbedding (timeenc=0)",
+            {"features": INFORMER_MARKS, "values": "counted"},
+            "informer-marks",
+        ),
     ),
     properties={"learned parameters": "none", "extrapolates": "years 1 to 9999"},
 )

@@ -15,7 +15,7 @@ from service.engine.quantities import Dim, DType, Integer, Real, Seed
 from service.engine.random_numbers import RowNumbers, normal, truncated_normal, uniform
 from service.engine.reals import MANY_DIGITS, real
 from service.engine.rounding import DTYPES, nearest_of_sum
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 from service.engine.sums import write_line
 from service.engine.table_rows import TableRows, first_row, padding_row, refuse_outside, rows_at
 
@@ -175,8 +175,10 @@ def _facts(params: Learned, _inputs: Inputs) -> Facts:
 
 
 def _notes(params: Learned, _inputs: Inputs) -> list[str]:
-    std = _spread(params).get("std", 0.0)
-    if params.distribution != "truncated-normal" or params.truncation == "sigmas" or 9 * std > 2:
+    if params.distribution != "truncated-normal":
+        return unused(params, ("truncation",), f"distribution={params.distribution}")
+    std = _spread(params)["std"]
+    if params.truncation == "sigmas" or 9 * std > 2:
         return []
     return [f"-2 and 2 are {2 / std:.4g} standard deviations away: no number is cut off"]
 

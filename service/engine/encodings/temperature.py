@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.logarithms import natural
-from service.engine.pairs import Floats, Pair, add, multiply, negative
+from service.engine.frequencies import refuse_overflow
+from service.engine.logarithms import exponential, logarithm, natural
+from service.engine.pairs import Floats, Pair, add, multiply, negative, two_sum
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Integer, Real
 from service.engine.reals import MANY_DIGITS, Reals, real
@@ -17,7 +18,7 @@ from service.engine.rounding import DTYPES, nearest_of_sum
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 
 Schedule = Annotated[
-    Literal["llama4", "ministral3", "inkling2", "log-n", "ssmax"],
+    Literal["llama4", "ministral3", "inkling2", "beam", "log-n", "ssmax"],
     Field(description="How the factor grows: see the formulas above."),
 ]
 FloorScale = Annotated[
@@ -27,7 +28,7 @@ FloorScale = Annotated[
         le=LARGEST_EXACT_INTEGER,
         description="L: the positions of one step, or the trained length. Llama 4: floor_scale (8192); Ministral 3: "
         "original_max_position_embeddings (16384); Inkling 2: log_scaling_n_floor (128000); "
-        "log-n: Qwen's seq_length (2048).",
+        "Beam: 2048; log-n: Qwen's seq_length (2048).",
     ),
 ]
 AttnScale = Annotated[
@@ -36,7 +37,7 @@ AttnScale = Annotated[
         ge=0,
         le=1000,
         description="s: Llama 4's attn_scale (0.1), Ministral 3's llama_4_scaling_beta (0.1), Inkling 2's "
-        "log_scaling_alpha (0.1), SSMax's scale (0.43).",
+        "log_scaling_alpha (0.1), Beam's exponent (0.1), SSMax's scale (0.43).",
     ),
 ]
 
@@ -61,9 +62,12 @@ DEFAULTS: Mapping[str, Knobs] = {
     "llama4": Knobs(8192, 0.1),
     "ministral3": Knobs(16384, 0.1),
     "inkling2": Knobs(128_000, 0.1),
+    "beam": Knobs(2048, 0.1),
     "log-n": Knobs(2048, None),
     "ssmax": Knobs(None, 0.43),
 }
+
+STEEPEST = 16  # an exponent with which no position leaves what is computed
 
 ONE_AND_MORE = ("llama4", "ministral3", "inkling2")  # 1 + s times a logarithm
 
@@ -86,8 +90,14 @@ def _tensors(params: Temperature, inputs: Inputs) -> Tensors:
         raise Refusal(
             "floor_scale", "out_of_range", "floor_scale is 1, and log 1 = 0 divides nothing; 2 or more will do", limit=2
         )
+    if params.schedule == "beam" and knobs["attn_scale"] > STEEPEST:
+        detail = f"attn_scale is {knobs['attn_scale']:g}; schedule=beam takes {STEEPEST} at most"
+        raise Refusal("attn_scale", "out_of_range", detail, limit=STEEPEST, requested=knobs["attn_scale"])
     places = where(params, inputs)
     _refuse_uncounted(params, places.values)
+    if params.schedule == "beam":
+        most = (1 + (places.farthest + 1) / knobs["floor_scale"]) ** knobs["attn_scale"]
+        refuse_overflow(most, params.dtype, "the factor")
     return {"temperature": Tensor((*places.axes, "channel"), (*places.shape, 1), params.dtype)}
 
 
@@ -120,12 +130,17 @@ def _prepare(params: Temperature, _inputs: Inputs) -> Pair:
 def _rows(params: Temperature, inputs: Inputs, state: Pair, _tensor: str, start: int, stop: int) -> Array:
     positions = np.asarray(part(params, inputs, start, stop), np.int64)
     length = int(_knobs(params).get("floor_scale", 1))
-    logarithm = natural(_arguments(params.schedule, positions, length))
-    if params.schedule == "inkling2":
-        logarithm = add(logarithm, negative(natural(np.full(positions.shape, float(length)))))
-    growth = multiply(logarithm, state)
+    if params.schedule == "beam":  # p + 1 + L may be more than float64 counts
+        grown = logarithm(two_sum((positions + 1).astype(np.float64), np.full(positions.shape, float(length))))
+    else:
+        grown = natural(_arguments(params.schedule, positions, length))
+    if params.schedule in ("inkling2", "beam"):
+        grown = add(grown, negative(natural(np.full(positions.shape, float(length)))))
+    growth = multiply(grown, state)
     if params.schedule in ONE_AND_MORE:
         growth = add(Pair(np.ones(positions.shape), np.zeros(positions.shape)), growth)
+    if params.schedule == "beam":
+        growth = exponential(growth)
     return nearest_of_sum(*growth, DTYPES[params.dtype])[:, None]
 
 
@@ -156,6 +171,7 @@ The factor on the query at position p (0, 1, ...), or on its scores:
 - `schedule=llama4`: `1 + s ln(1 + floor((p + 1) / L))`, on layers without position encoding
 - `schedule=ministral3`: `1 + s ln(1 + floor(p / L))`
 - `schedule=inkling2`: `1 + s ln(max((p + 1) / L, 1))`
+- `schedule=beam`: `(1 + (p + 1) / L)^s`, on layers without position encoding
 - `schedule=log-n`: `ln(p + 1) / ln(L)` for p + 1 > L, else 1
 - `schedule=ssmax`: `s ln(p + 1)`, n = p + 1 keys visible; 0 for the first query, whose one key gets all weight anyway
 
@@ -184,12 +200,13 @@ SCHEME: Scheme[Temperature, Pair] = Scheme(
         Example("SSMax at positions of your own", {"schedule": "ssmax"}, {"positions": [[0, 1, 2], [7, 8, 9]]}),
     ),
     used_by=(
-        Usage("Llama 4 (attn_temperature_tuning)", {"schedule": "llama4"}),
-        Usage("Ministral 3", {"schedule": "ministral3"}),
-        Usage("Mistral 4", {"schedule": "ministral3", "floor_scale": "8192"}),
-        Usage("Inkling 2", {"schedule": "inkling2"}),
-        Usage("Qwen (use_logn_attn)", {"schedule": "log-n"}),
-        Usage("Scalable-Softmax, with s as trained", {"schedule": "ssmax"}),
+        Usage("Llama 4 (attn_temperature_tuning)", {"schedule": "llama4"}, "llama4"),
+        Usage("Ministral 3", {"schedule": "ministral3"}, "ministral3"),
+        Usage("Mistral 4", {"schedule": "ministral3", "floor_scale": "8192"}, "mistral4"),
+        Usage("Inkling 2", {"schedule": "inkling2"}, "inkling2"),
+        Usage("Beam", {"schedule": "beam"}, "beam"),
+        Usage("Qwen (use_logn_attn)", {"schedule": "log-n"}, "qwen"),
+        Usage("Scalable-Softmax, with s as trained", {"schedule": "ssmax"}, "ssmax"),
     ),
     properties={"learned parameters": "none", "extrapolates": "yes: it is made for positions beyond training"},
 )

@@ -292,8 +292,6 @@ def _rows(params: Resample, inputs: Inputs, state: State, _tensor: str, start: i
     kept = min(max(shape.prefix - start, 0), len(out))
     out[:kept] = block(shape.table, start, start + kept, dtype)
     first = start + kept - shape.prefix
-    if kept == len(out):
-        return out
     if state.largest is None:
         _write_copies(params, shape, first, out[kept:])
     else:
@@ -313,11 +311,11 @@ def _grid_taps(state: State, first: int) -> Iterator[Taps]:
     width, (rows, columns) = state.shape.new[1], state.resizings
     inner = lru_cache(maxsize=1024)(columns.taps)
     row, column = divmod(first, width)
-    for each in count(row):
-        outer = rows.taps(each)
+    while True:
+        outer = rows.taps(row)
         for place in range(column, width):
             yield crossed(outer, inner(place), columns.old)
-        column = 0
+        row, column = row + 1, 0
 
 
 def _write_copies(params: Resample, shape: Shape, first: int, out: Array) -> None:
@@ -415,6 +413,7 @@ SCHEME: Scheme[Resample, State] = Scheme(
     ),
     used_by=(
         Usage("transformers: ViT, CLIP, BLIP, MAE's encoder", {"method": "bicubic", "prefix": "1"}, preset="vit"),
+        Usage("transformers: MAE's decoder, with length=", {"method": "bicubic", "prefix": "1"}, preset="mae-decoder"),
         Usage("transformers: DeiT", {"method": "bicubic", "prefix": "2"}, preset="deit"),
         Usage("transformers: SigLIP, Swin, I-JEPA", {"method": "bicubic"}, preset="siglip"),
         Usage(

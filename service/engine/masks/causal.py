@@ -27,9 +27,9 @@ SCHEME = mask_scheme(
         Example("A batch padded on the left", {}, {"tensors": {"attention_mask": [[0, 1, 1], [1, 1, 1]]}}),
     ),
     used_by=(
-        Usage("GPT, Llama and nearly every decoder in Hugging Face transformers (sdpa)", {}),
-        Usage("the same with eager attention", {"dtype": "float32", "fill": "min"}),
-        Usage("PyTorch generate_square_subsequent_mask", {"dtype": "float32", "fill": "-inf"}),
-        Usage("Keras and TensorFlow layers", {"dtype": "float32", "fill": "-1e9"}),
+        Usage("GPT, Llama and nearly every decoder in Hugging Face transformers (sdpa)", {}, "transformers"),
+        Usage("the same with eager attention", {"dtype": "float32", "fill": "min"}, "transformers-eager"),
+        Usage("PyTorch generate_square_subsequent_mask", {"dtype": "float32", "fill": "-inf"}, "pytorch"),
+        Usage("Keras and TensorFlow layers", {"dtype": "float32", "fill": "-1e9"}, "keras"),
     ),
 )

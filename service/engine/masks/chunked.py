@@ -45,5 +45,5 @@ SCHEME = mask_scheme(
         Example("Chunks of two", {"length": "5", "chunk_size": "2"}),
         Example("One token of left padding", {"chunk_size": "2"}, {"tensors": {"attention_mask": [0, 1, 1, 1, 1]}}),
     ),
-    used_by=(Usage("Llama 4: chunk_size = attention_chunk_size", {}),),
+    used_by=(Usage("Llama 4: chunk_size = attention_chunk_size", {}, "llama4"),),
 )

@@ -111,8 +111,8 @@ SCHEME: Scheme[Combined, Both] = Scheme(
     resolve=with_fill,
     state_bytes=lambda _params, inputs: sum(array.size for array in inputs.values()),
     inputs=(
-        Input("a", "A mask of 0 and 1, or truth values: (…, queries, keys), or (keys)."),
-        Input("b", "Another one; its axes are those of a, or 1, or missing on the left."),
+        Input("a", "A mask of 0 and 1, or truth values: (…, queries, keys), or (keys).", values="flags"),
+        Input("b", "Another one; its axes are those of a, or 1, or missing on the left.", values="flags"),
     ),
     examples=(
         Example(

@@ -49,9 +49,11 @@ SCHEME = mask_scheme(
         Example("With padding", {"segment_lengths": "3,2"}, {"tensors": {"attention_mask": [1, 1, 0, 1, 1]}}),
     ),
     used_by=(
-        Usage("FlashAttention varlen with causal=True", {}),
+        Usage("FlashAttention varlen with causal=True", {}, "flash-attention"),
         Usage(
-            "FlashAttention varlen in encoders: Qwen2-VL images, ModernBERT unpadded", {"direction": "bidirectional"}
+            "FlashAttention varlen in encoders: Qwen2-VL images, ModernBERT unpadded",
+            {"direction": "bidirectional"},
+            "flash-attention-encoder",
         ),
     ),
 )

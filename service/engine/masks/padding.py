@@ -32,8 +32,12 @@ SCHEME = mask_scheme(
         ),
     ),
     used_by=(
-        Usage("transformers encoders and cross-attention (sdpa)", {}),
-        Usage("BERT before 2020", {"dtype": "float32", "fill": "-10000"}),
-        Usage("transformers' invert_attention_mask, eager attention", {"dtype": "float32", "fill": "min"}),
+        Usage("transformers encoders and cross-attention (sdpa)", {}, "transformers"),
+        Usage("BERT before 2020", {"dtype": "float32", "fill": "-10000"}, "bert"),
+        Usage(
+            "transformers' invert_attention_mask, eager attention",
+            {"dtype": "float32", "fill": "min"},
+            "transformers-eager",
+        ),
     ),
 )

@@ -42,11 +42,12 @@ SCHEME = mask_scheme(
         ),
     ),
     used_by=(
-        Usage("transformers packed_sequence_mask_function under a causal mask", {}),
+        Usage("transformers packed_sequence_mask_function under a causal mask", {}, "transformers"),
         Usage(
             "transformers blockwise_overlay (images that see themselves; join with causal by OR), FlexAttention "
             "document masks of encoders",
             {"direction": "bidirectional"},
+            "transformers-blocks",
         ),
     ),
 )

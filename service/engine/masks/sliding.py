@@ -86,11 +86,13 @@ SCHEME = mask_scheme(
         Example("With padding", {"window": "2"}, {"tensors": {"attention_mask": [0, 1, 1, 1, 1, 1]}}),
     ),
     used_by=(
-        Usage("Mistral, Gemma 2 and 3, Qwen, gpt-oss: window = sliding_window; GPT-Neo: window_size", {}),
-        Usage("FlashAttention window_size=(window, 0)", {"counting": "flash-left"}),
+        Usage("Mistral, Gemma 2 and 3, Qwen, gpt-oss: window = sliding_window; GPT-Neo: window_size", {}, "mistral"),
+        Usage("FlashAttention window_size=(window, 0)", {"counting": "flash-left"}, "flash-attention"),
         Usage(
-            "ModernBERT: window = local_attention // 2; Longformer: attention_window // 2; FlashAttention (w, w)",
+            "ModernBERT: window = local_attention // 2; Longformer, LED: attention_window // 2; EmbeddingGemma: "
+            "sliding_window // 2; FlashAttention (w, w)",
             {"counting": "flash-left", "direction": "bidirectional"},
+            "modernbert",
         ),
     ),
 )

@@ -95,7 +95,7 @@ masks with `dtype=bool`), x plus `fill` where it is 0. The mask is (queries, key
 axes between (heads) share it, or of the shape of x; an axis of 1 serves for all. One mask is applied once, so no two
 fills are ever added: join masks with `masks/combined` first. **Axes** stay as they came.
 
-The body is JSON (0 and 1), or a safetensors file with `x` and `mask` (integers or truth values)."""
+The body is JSON (0 and 1, or true and false), or a safetensors file with `x` and `mask` (integers or truth values)."""
 
 SCHEME: Scheme[ApplyMask, Booleans] = Scheme(
     family="apply",
@@ -112,7 +112,11 @@ SCHEME: Scheme[ApplyMask, Booleans] = Scheme(
     state_bytes=lambda _params, inputs: inputs["mask"].size,
     inputs=(
         Input("x", "Attention scores: (…, queries, keys)."),
-        Input("mask", "0 and 1, or truth values: (queries, keys), (batch, queries, keys), or the shape of x."),
+        Input(
+            "mask",
+            "0 and 1, or truth values: (queries, keys), (batch, queries, keys), or the shape of x.",
+            values="flags",
+        ),
     ),
     examples=(
         Example(
@@ -123,7 +127,7 @@ SCHEME: Scheme[ApplyMask, Booleans] = Scheme(
         Example(
             "Replaced by a number of your own",
             {"joining": "replace", "fill": "-10000"},
-            {"tensors": {"x": [[0.5, 1.5], [2, -1]], "mask": [[1, 0], [1, 1]]}},
+            {"tensors": {"x": [[0.5, 1.5], [2, -1]], "mask": [[True, False], [True, True]]}},
         ),
     ),
     used_by=(

@@ -1,0 +1,122 @@
+"""Relative position vectors (Shaw et al., 2018): a learned vector for each pair of query and key, by their distance."""
+
+import numpy as np
+
+from service.engine.clipped import Clipped, reach_notes, row_of, table_rows, with_zero_row
+from service.engine.errors import Refusal
+from service.engine.quantities import Dim, DType
+from service.engine.relative import QueryKey, resolved, sizes
+from service.engine.scheme import (
+    ITEMSIZE,
+    Array,
+    Example,
+    Facts,
+    Input,
+    Inputs,
+    Scheme,
+    Sequence,
+    Tensor,
+    Tensors,
+    Usage,
+)
+from service.engine.scores import refuse_uncountable
+from service.engine.weights import Drawn, refuse_table, table, table_notes
+
+
+class ShawVectors(Drawn, QueryKey, Clipped):
+    """Parameters of `biases/shaw-vectors`."""
+
+    dim: Dim | None = None
+    dtype: DType = "float32"
+
+
+AXES = ("rows", "dim")
+
+
+def _shape(params: ShawVectors, inputs: Inputs) -> tuple[int, int]:
+    """Of the table: rows, and as many channels as were asked for, or as the body's has."""
+    given = inputs.get("table")
+    if params.dim is None and given is None:
+        raise Refusal("dim", "missing", "dim is missing: give dim=, or in the body the table, which has it")
+    return table_rows(params), params.dim or (given.shape[1] if given is not None and given.ndim == 2 else 0)
+
+
+def _tensors(params: ShawVectors, inputs: Inputs) -> Tensors:
+    size, shape = sizes(params), _shape(params, inputs)
+    refuse_uncountable(size)
+    refuse_table(params, inputs, AXES, shape, params.dtype)
+    return {"vectors": Tensor(("query", "key", "channel"), (size.queries, size.keys, shape[1]), params.dtype)}
+
+
+def _prepare(params: ShawVectors, inputs: Inputs) -> Array:
+    return with_zero_row(params, table(params, inputs, AXES, _shape(params, inputs), params.dtype))
+
+
+def _rows(params: ShawVectors, _inputs: Inputs, state: Array, _tensor: str, start: int, stop: int) -> Array:
+    size = sizes(params)
+    queries, keys = np.divmod(np.arange(start, stop), size.keys)
+    vectors: Array = state[row_of(params, keys - queries - size.offset)]
+    return vectors
+
+
+def _facts(params: ShawVectors, inputs: Inputs) -> Facts:
+    rows, dim = _shape(params, inputs)
+    return {**sizes(params)._asdict(), "table_rows": rows, "table_bytes_per_head": rows * dim * ITEMSIZE[params.dtype]}
+
+
+DESCRIPTION = """\
+`a_ij = table[index]` for the index of `biases/shaw` with the same parameters, clip(j - i, -left, right) + left for
+query i and key j (with `beyond=zero-row` zeros where it clips): the vector that is added to the key (or, from another
+table, to the value). The table comes in the body, (left + right + 1, dim), or `seed` draws one from the normal
+distribution; `scale` multiplies either. Query row r stands at position r + `offset`, by default keys - queries.
+`apply/shaw` adds their products with queries to scores.
+
+**Axes**: (query, key, channel), the same for every head that shares the table."""
+
+SCHEME: Scheme[ShawVectors, Array] = Scheme(
+    family="biases",
+    name="shaw-vectors",
+    title="Relative position vectors",
+    description=DESCRIPTION,
+    reference="Shaw et al., Self-Attention with Relative Position Representations, 2018",
+    params=ShawVectors,
+    rounding="correct",
+    tensors=_tensors,
+    prepare=_prepare,
+    rows=_rows,
+    facts=_facts,
+    notes=lambda params, inputs: reach_notes(params) + table_notes(params, inputs),
+    sequence=lambda params, inputs: None if inputs else Sequence(params, 0),
+    resolve=lambda params, _inputs: resolved(params),
+    state_bytes=lambda params, inputs: 8 * table_rows(params) * _shape(params, inputs)[1],
+    instead="biases/shaw has the index of each vector: one number instead of dim",
+    inputs=(
+        Input(
+            "table",
+            "The learned vectors: (left + right + 1, dim). Without it, seed draws one.",
+            required=False,
+        ),
+    ),
+    examples=(
+        Example(
+            "Drawn vectors, clipped at two",
+            {"length": "4", "max_relative_position": "2", "dim": "2", "seed": "7", "scale": "0.5"},
+        ),
+        Example(
+            "Vectors of your own, clipped at two",
+            {"length": "4", "max_relative_position": "2"},
+            {"tensors": {"table": [[1, 0.5], [0.5, 0.25], [0, 0], [-0.5, 0.25], [-1, 0.5]]}},
+        ),
+    ),
+    used_by=(
+        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}, "tensor2tensor"),
+        Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}, "vits"),
+        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}, "wav2vec2-bert"),
+        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}, "speecht5"),
+    ),
+    properties={
+        "learned parameters": "left + right + 1 vectors as wide as a head, often shared by the heads",
+        "memory per head": "left + right + 1 vectors, and queries * keys vectors where they are written out",
+        "extrapolates": "yes: farther distances share the last row",
+    },
+)

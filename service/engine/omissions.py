@@ -1,0 +1,191 @@
+"""What the service leaves out, and why: schemes of the literature and of libraries that no scheme here answers.
+
+Whoever looks for one of them in vain finds it in `GET /v1/schemes` and in the README, with the reason and, where there
+is one, the way to get the same numbers from what there is.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """One scheme, variant or rule that is left out: the topic it belongs to, and the reason."""
+
+    name: str
+    topic: str
+    reason: str
+
+
+RELATIVE = (
+    Omission(
+        "AlphaFold's and ESMFold's bins",
+        "relative positions",
+        "biases/shaw answers index - 1 of ESMFold's table (left and right = position_bins); its row 0 is for "
+        "masked pairs, and residue numbers with gaps are the caller's to subtract",
+    ),
+    Omission(
+        "CPMAnt's segment buckets",
+        "relative positions",
+        "within a segment they are biases/t5-buckets; across segments the row is num_buckets + query segment * "
+        "segments + key segment, which needs no table",
+    ),
+    Omission(
+        "CoPE",
+        "relative positions",
+        "its positions are sums of gates that the queries and keys themselves open, so they belong to the "
+        "attention, not to a table",
+    ),
+    Omission(
+        "DynamicPositionBias and other networks of the distance (x-transformers, T5 MLP)",
+        "relative positions",
+        "networks of any depth, activation and normalisation; the one of FIRE is answered by biases/fire",
+    ),
+    Omission(
+        "Forgetting Transformer and other data-dependent decays",
+        "relative positions",
+        "their biases are running sums of gates computed from the tokens",
+    ),
+    Omission(
+        "Funnel's relative attention",
+        "relative positions",
+        "its rows follow the pooling of each block, a matter of the model's layers; at stride 1 they are those of "
+        "biases/transformer-xl",
+    ),
+    Omission(
+        "Inkling's distance profiles",
+        "relative positions",
+        "a learned number for every distance: the table is the model's, and its index is the distance",
+    ),
+    Omission(
+        "LongT5's blocks in one array",
+        "relative positions",
+        "a block is biases/t5-buckets with queries=r, keys=3r, offset=r, the same for all blocks; global keys of "
+        "a block are one request with its number as offset",
+    ),
+    Omission(
+        "NeMo's KERPLE once its exponent inside the logarithm is trained",
+        "relative positions",
+        "-b ln(1 + a d^p) for p other than 1; as initialised it is biases/kerple with ALiBi's slopes as r1",
+    ),
+    Omission(
+        "PoPE, polar embeddings (x-transformers)",
+        "relative positions",
+        "magnitudes of queries and keys become softplus of themselves, with a learned bias a head: an attention, "
+        "not an encoding",
+    ),
+    Omission(
+        "Swin v2's network",
+        "relative positions",
+        "its two layers are the model's, 512 wide; biases/swin-v2-coordinates answers with what goes in, 16 "
+        "sigmoid(.) of what comes out is the table",
+    ),
+    Omission(
+        "timm's geometric resizing of window bias tables",
+        "relative positions",
+        "it spaces the old rows geometrically and interpolates with a cubic of SciPy's; plainly, and as BEiT in "
+        "transformers, the (2H - 1, 2W - 1) grid is resized by learned/resample",
+    ),
+    Omission(
+        "transformers' DeBERTa v2 with as many queries as not keys",
+        "relative positions",
+        "its helper is then called with buckets and maximum exchanged; biases/deberta-buckets gives what the "
+        "paper says",
+    ),
+    Omission(
+        "UDOP's boxes",
+        "relative positions",
+        "its buckets are of float32 differences of box centres, times 100 and cut to whole numbers; the first "
+        "distances that biases/t5-buckets states (max_distance=100) are their bounds",
+    ),
+    Omission(
+        "WavLM's gates",
+        "relative positions",
+        "they are computed from the hidden states; the buckets they scale are biases/t5-buckets",
+    ),
+)
+LEARNED = (
+    Omission(
+        "Convolutional positional embeddings (wav2vec 2.0, HuBERT, WavLM, Data2Vec audio)",
+        "learned tables",
+        "a grouped convolution over the hidden states, which has no table of positions",
+    ),
+    Omission(
+        "DistilBERT's resize to more rows",
+        "learned tables",
+        "its new rows are random numbers of PyTorch's generator",
+    ),
+    Omission(
+        "Mllama's gated tile tables",
+        "learned tables",
+        "tanh(gate) mixes a table for tiles with one for patches: two rows of the model's own, and one multiplication",
+    ),
+    Omission(
+        "The random numbers of a library",
+        "learned tables",
+        "no generator but its own gives them; distributions are matched, from a generator whose rows stand alone",
+    ),
+)
+TIME = (
+    Omission(
+        "GluonTS's aggregate lags and holiday features",
+        "time",
+        "the former read the caller's series at another frequency, the latter need tables of holidays that change "
+        "from year to year",
+    ),
+    Omission(
+        "Informer's TemporalEmbedding as one sum",
+        "time",
+        "it is the sum of encodings/sinusoidal at each column of encodings/calendar with preset=informer-marks "
+        "(embed_type=fixed), or of learned rows",
+    ),
+    Omission(
+        "Informer's TimeFeatureEmbedding",
+        "time",
+        "a learned linear map of the features that encodings/calendar answers with",
+    ),
+    Omission(
+        "Names of time zones",
+        "time",
+        "what they mean depends on tables that differ between machines and years: state Z or an offset",
+    ),
+)
+MASKS = (
+    Omission(
+        "BigBird's random blocks, Reformer's buckets",
+        "masks and temperature",
+        "drawn by the library's generator, or from the vectors themselves",
+    ),
+    Omission(
+        "Block diffusion's training mask over noisy and clean halves",
+        "masks and temperature",
+        "three masks of masks/block joined by masks/combined; the layout of the halves is the trainer's",
+    ),
+    Omission(
+        "Dilated windows (Longformer, NAT)",
+        "masks and temperature",
+        "every dilation is a window of the keys of one residue; nothing here skips keys",
+    ),
+    Omission(
+        "Longformer's global tokens",
+        "masks and temperature",
+        "masks/sliding joined by OR (masks/combined) with rows and columns of ones; which tokens are global is "
+        "the caller's",
+    ),
+    Omission(
+        "NoPE layer rules (no_rope_layers, layer_types)",
+        "masks and temperature",
+        "they choose layers and have no numbers: such a layer has no encoding but its mask",
+    ),
+    Omission(
+        "Scales that do not depend on positions (query_pre_attn_scalar, attention_multiplier)",
+        "masks and temperature",
+        "one number of a config",
+    ),
+    Omission(
+        "vLLM's condition on Llama 4's temperature",
+        "masks and temperature",
+        "it leaves the factor out for max_model_len up to 32768: do not ask for encodings/temperature then",
+    ),
+)
+
+OMISSIONS: tuple[Omission, ...] = (*RELATIVE, *LEARNED, *TIME, *MASKS)

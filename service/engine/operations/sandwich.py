@@ -1,0 +1,36 @@
+"""The Sandwich bias added to the caller's attention scores (Chi et al., 2023)."""
+
+from service.engine.biased import BiasedScores, sum_scheme
+from service.engine.sandwich_bias import BIAS, InnerProducts
+from service.engine.scheme import Example, Usage
+
+
+class ApplySandwich(BiasedScores, InnerProducts):
+    """Parameters of `apply/sandwich`."""
+
+
+DESCRIPTION = """\
+Answers scores x of shape (…, heads, queries, keys) plus the bias of `biases/sandwich`:
+`(sum over k of cos((i - j) w_k) - dim/2) / (8 h / H)` for query i, key j and head h = 1 ... H. For float64 scores the
+bias itself is good to some dim/2 units in the last place: its cosines are added up in float64."""
+
+SCHEME = sum_scheme(
+    BIAS,
+    name="sandwich",
+    title="Sandwich bias added to attention scores",
+    description=DESCRIPTION,
+    reference="Chi et al., Dissecting Transformer Length Extrapolation via the Lens of Receptive Field Analysis, 2023",
+    params=ApplySandwich,
+    examples=(
+        Example(
+            "Two heads, one decoding step over three keys",
+            {"dim": "4"},
+            {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}},
+        ),
+    ),
+    used_by=(
+        Usage("Sandwich in NeMo", {}, "nemo"),
+        Usage("Inner products of the encodings as encodings/sinusoidal gives them", {"first_index": "0"}),
+    ),
+    properties={"learned parameters": "none"},
+)
