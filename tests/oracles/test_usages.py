@@ -27,11 +27,3 @@ def test_a_test_compares_it_with_its_library(
     proved: dict[tuple[str, str], set[str]], key: tuple[str, str], row: str
 ) -> None:
     assert row in proved.get(key, set())
-
-
-def test_no_scheme_is_untold_whose_rows_are_all_told(proved: dict[tuple[str, str], set[str]]) -> None:
-    untold = {(family, name) for family, names in UNTOLD.items() for name in names.split()}
-    for scheme in SCHEMES:
-        if scheme.key in untold:
-            assert {name_of(usage) for usage in scheme.used_by} - proved.get(scheme.key, set()), scheme.key
-    assert untold <= {scheme.key for scheme in SCHEMES}
