@@ -195,4 +195,43 @@ MASKS = (
     ),
 )
 
-OMISSIONS: tuple[Omission, ...] = (*RELATIVE, *LEARNED, *TIME, *MASKS)
+AXES = (
+    Omission(
+        "DINOv3's shifts, jitters and rescaled coordinates",
+        "several axes",
+        "training draws them at random; evaluation has the coordinates of encodings/rope-axes with preset=dinov3",
+    ),
+    Omission(
+        "EfficientLoFTR's rotation",
+        "several axes",
+        "its frequencies are spread over four times the head; encodings/rope-axes spreads them over the rotated channels",
+    ),
+    Omission(
+        "Learned frequencies on several axes (Mochi, timm RotaryEmbeddingMixed)",
+        "several axes",
+        "the frequencies are the model's weights",
+    ),
+    Omission(
+        "LTX-Video's grid",
+        "several axes",
+        "encodings/rope-axes takes its positions, index * scale * patch / base size - 1/2, in the body",
+    ),
+    Omission(
+        "Qwen2.5-VL's window order",
+        "several axes",
+        "a permutation of patches for windowed attention; encodings/rope-axes answers in the order before it",
+    ),
+    Omission(
+        "Qwen3-Omni's fractions of positions",
+        "several axes",
+        "positions/multimodal answers with integers, as the other models have them: frames that fall on whole positions "
+        "are equal",
+    ),
+    Omission(
+        "Scaled M-RoPE (YaRN and others with mrope_section)",
+        "several axes",
+        "encodings/rope scales the frequencies; encodings/rope-axes has them unscaled",
+    ),
+)
+
+OMISSIONS: tuple[Omission, ...] = (*RELATIVE, *LEARNED, *TIME, *MASKS, *AXES)
