@@ -204,7 +204,8 @@ AXES = (
     Omission(
         "EfficientLoFTR's rotation",
         "several axes",
-        "its frequencies are spread over four times the head; encodings/rope-axes spreads them over the rotated channels",
+        "its frequencies are spread over four times the head; encodings/rope-axes spreads them over the rotated "
+        "channels",
     ),
     Omission(
         "Learned frequencies on several axes (Mochi, timm RotaryEmbeddingMixed)",
@@ -224,8 +225,8 @@ AXES = (
     Omission(
         "Qwen3-Omni's fractions of positions",
         "several axes",
-        "positions/multimodal answers with integers, as the other models have them: frames that fall on whole positions "
-        "are equal",
+        "positions/multimodal answers with integers, as the other models have them: frames that fall on whole "
+        "positions are equal",
     ),
     Omission(
         "Scaled M-RoPE (YaRN and others with mrope_section)",
