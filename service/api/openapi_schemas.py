@@ -198,8 +198,8 @@ _INPUT = {
         "required": {"type": "boolean"},
         "values": {
             "type": "string",
-            "enum": ["numbers", "flags"],
-            "description": "Flags are 0 and 1, or truth values.",
+            "enum": ["numbers", "flags", "structured"],
+            "description": "Flags are 0 and 1, or truth values; what is structured is a part of a JSON body.",
         },
     },
     "required": ["name", "description", "required", "values"],
