@@ -6,10 +6,10 @@ from typing import Protocol
 import numpy as np
 
 from service.engine.errors import Refusal
-from service.engine.pairs import Floats
+from service.engine.numbers.pairs import Floats
+from service.engine.numbers.single import UNSCALED, GgmlScaling, Singles, ggml_angles, write_float32
 from service.engine.positions import Values
 from service.engine.scheme import Array
-from service.engine.single import UNSCALED, GgmlScaling, Singles, ggml_angles, write_float32
 from service.engine.waves import Waves, products, values
 
 FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"

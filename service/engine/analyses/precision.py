@@ -9,8 +9,8 @@ from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.positions import Positioned, Values, part, where
 from service.engine.quantities import Base, HeadDim
-from service.engine.rotary import Rotary, fastest, rotary_angles
-from service.engine.rotary_width import rotary_width
+from service.engine.rotation.rotary import Rotary, fastest, rotary_angles
+from service.engine.rotation.rotary_width import rotary_width
 from service.engine.rounding import BFLOAT16, DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 
