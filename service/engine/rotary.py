@@ -104,6 +104,7 @@ def fastest(params: Rotary, width: int) -> float:
     fast = fastest_frequency(params.base, steepest, "base")
     stretched = effective_base(whole, width)
     if stretched is not None:
+        refuse_base_of_no_model(float(stretched), params.arithmetic)
         fastest_frequency(float(stretched), steepest, "base")
     return _of_lists(whole, fast)
 
