@@ -36,6 +36,7 @@ LARGER = (
     "/v1/encodings/sinusoidal-2d.safetensors?grid=40,60&dim=100&base_size=14&arithmetic=float32-coordinates",
     "/v1/encodings/sinusoidal-3d.safetensors?grid=8,20,30&dim=96&coordinates=half-pixel",
     "/v1/encodings/detr.safetensors?grid=40,60&dim=100",
+    "/v1/encodings/detr.safetensors?grid=40,60&dim=100&grid_axes=kept&channel_axis=first",
     "/v1/encodings/detr.safetensors?grid=40,60&dim=100&arithmetic=float32&offset=-0.5",
     "/v1/encodings/rope.safetensors?length=3000&dim=96&offset=130000&base=500000",
     "/v1/encodings/rope.safetensors?length=3000&dim=96&arithmetic=float32&base=500000",

@@ -25,7 +25,7 @@ from service.api.caching import (
 from service.api.limits import Share
 from service.api.pasted import in_body
 from service.api.problems import Problem
-from service.api.query import read_asked, textual
+from service.api.query import read_asked, textual, with_structured
 from service.api.replies import Bytes, Streamed
 from service.api.resources import Resources
 from service.api.wanted import (
@@ -89,7 +89,7 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
 
 async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """POST with the caller's arrays: the answer is stored by nobody."""
-    kind = media_type(request)
+    kind = media_type(request, scheme)
     query, assumed = request.scope["query_string"], textual(scheme) if kind == JSON else {}
     # The body may hold parameters too; what is wrong without them is refused before it is read.
     read_asked(scheme, query, assumed)
@@ -119,7 +119,7 @@ def _understood(
     scheme: Scheme[Any, Any], query: bytes, assumed: dict[str, str], extension: str, given: Given, resources: Resources
 ) -> Wanted:
     asked = read_asked(scheme, query, assumed, in_body(given.pasted))
-    return understand(scheme, asked, extension, given.arrays, resources)
+    return understand(scheme, with_structured(scheme, asked, given.structured), extension, given.arrays, resources)
 
 
 def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resources: Resources) -> Response:

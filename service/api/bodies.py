@@ -82,8 +82,20 @@ def _too_large(size: int, limit: int, kind: str) -> Problem:
     return Problem("content-too-large", detail, [fault])
 
 
-def media_type(request: Request) -> str:
-    """`application/json` or `application/octet-stream`; anything else, and any coding, is refused."""
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a body says: arrays by name, and pasted objects and structured parameters as JSON has them."""
+
+    arrays: dict[str, NDArray[Any]]
+    pasted: dict[str, object]
+    structured: dict[str, object]
+
+
+def media_type(request: Request, scheme: Scheme[Any, Any]) -> str:
+    """`application/json` or `application/octet-stream`; anything else, and any coding, is refused.
+
+    A scheme that takes no arrays has no use for a binary body.
+    """
     coding = request.headers.get("content-encoding", "identity")
     if coding.strip().lower() not in ("", "identity"):
         raise Problem("unsupported-media-type", f"Content-Encoding is {echo(coding)}; send the body as it is")
@@ -92,32 +104,35 @@ def media_type(request: Request) -> str:
     charset = options.partition("charset=")[2].partition(";")[0].strip(' "').lower()
     if kind == JSON and charset in ("", "utf-8", "utf8"):
         return JSON
-    if kind in BINARY:
+    if kind in BINARY and scheme.inputs:
         return BINARY[0]
     said = f"Content-Type is {echo(request.headers['content-type'])}" if given else "Content-Type is missing"
-    raise Problem("unsupported-media-type", f"{said}; {JSON} (UTF-8), or {BINARY[0]} for npy and safetensors, would do")
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What a body says: arrays by name, and pasted objects as JSON has them."""
-
-    arrays: dict[str, NDArray[Any]]
-    pasted: dict[str, object]
+    also = f", or {BINARY[0]} for npy and safetensors," if scheme.inputs else ""
+    raise Problem("unsupported-media-type", f"{said}; {JSON} (UTF-8){also} would do")
 
 
 def given_in(scheme: Scheme[Any, Any], kind: str, body: Body) -> Given:
     """What the scheme takes from a body of that media type, by name."""
     if not body:
         raise Problem("bad-request", f"the body is empty; {_wanted(scheme)} is needed")
-    given = _from_json(scheme, body) if kind == JSON else Given(_from_binary(scheme, body), {})
-    required = [array.name for array in scheme.inputs if array.required]
-    if not required and not given.pasted:
-        required = [scheme.inputs[0].name]
-    missing = [name for name in required if name not in given.arrays]
+    given = _from_json(scheme, body) if kind == JSON else Given(_from_binary(scheme, body), {}, {})
+    present = {*given.arrays, *given.structured}
+    if scheme.alternatives:
+        missing = [] if present else [scheme.inputs[0].name]
+    else:
+        missing = [name for name in _needed(scheme, given) if name not in present]
     if missing:
-        raise _invalid(f"/{_place(missing[0])}", "missing", f"{missing[0]} is missing; {_wanted(scheme)} is needed")
+        name = missing[0]
+        raise _invalid(f"/{_place(scheme, name)}", "missing", f"{name} is missing; {_wanted(scheme)} is needed")
     return given
+
+
+def _needed(scheme: Scheme[Any, Any], given: Given) -> list[str]:
+    """What a body cannot do without: structured parameters and required arrays, or else the first array, unless
+    there is a pasted object.
+    """
+    required = [*scheme.structured, *(array.name for array in scheme.inputs if array.required)]
+    return required if required or given.pasted else [scheme.inputs[0].name]
 
 
 def _from_binary(scheme: Scheme[Any, Any], body: Body) -> dict[str, NDArray[Any]]:
@@ -137,7 +152,7 @@ def _from_json(scheme: Scheme[Any, Any], body: Body) -> Given:
     tensors = [array.name for array in scheme.inputs if array.name != "positions"]
     positions = [array.name for array in scheme.inputs if array.name == "positions"]
     pasted = scheme.pasted.names if scheme.pasted else ()
-    keys = [*positions, *(["tensors"] if tensors else []), *pasted]
+    keys = [*scheme.structured, *positions, *(["tensors"] if tensors else []), *pasted]
     _refuse_unknown_keys(document, "", keys)
     given = _object(document.get("tensors", {}), "/tensors", "tensors")
     _refuse_unknown_keys(given, "/tensors", tensors)
@@ -145,7 +160,8 @@ def _from_json(scheme: Scheme[Any, Any], body: Body) -> Given:
     arrays: dict[str, NDArray[Any]] = {name: readers[name](value, f"/tensors/{name}") for name, value in given.items()}
     if "positions" in document:
         arrays["positions"] = array_from_lists(document["positions"], "/positions")
-    return Given(arrays, {name: document[name] for name in pasted if name in document})
+    named = ({name: document[name] for name in names if name in document} for names in (pasted, scheme.structured))
+    return Given(arrays, *named)
 
 
 def _object(value: object, pointer: str, what: str) -> Mapping[str, object]:
@@ -174,10 +190,11 @@ def _invalid(pointer: str, code: str, detail: str) -> Problem:
     return Problem("invalid-parameters", detail, [{"pointer": pointer, "code": code, "detail": detail}])
 
 
-def _place(name: str) -> str:
-    return name if name == "positions" else f"tensors/{name}"
+def _place(scheme: Scheme[Any, Any], name: str) -> str:
+    return name if name == "positions" or name in scheme.structured else f"tensors/{name}"
 
 
 def _wanted(scheme: Scheme[Any, Any]) -> str:
-    names = ", ".join(f"/{_place(array.name)}" for array in scheme.inputs)
-    return f"JSON with {names}, one npy ({scheme.inputs[0].name}), or safetensors"
+    known = [*scheme.structured, *(array.name for array in scheme.inputs)]
+    names = (" or " if scheme.alternatives else ", ").join(f"/{_place(scheme, name)}" for name in known)
+    return f"JSON with {names}" + (f", one npy ({scheme.inputs[0].name}), or safetensors" if scheme.inputs else "")

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from service.api.documents import Fixed, fixed_json
 from service.api.names import nearest_names
-from service.api.parameters import parameters_schema
+from service.api.parameters import parameters_schema, structured_schema
 from service.api.problems import Problem, echo
 from service.api.query import PRESET, REPLY_PARAMETERS, Nonfinite, read_pairs
 from service.api.resources import Resources
@@ -70,23 +70,28 @@ def entry(scheme: Scheme[Any, Any]) -> dict[str, Any]:
         "reference": scheme.reference,
         "rounding": scheme.rounding,
         "href": address(scheme),
-        "methods": ([] if scheme.needs_body else ["GET"]) + (["POST"] if scheme.inputs else []),
+        "methods": ([] if scheme.needs_body else ["GET"]) + (["POST"] if scheme.takes_body else []),
         "extensions": list(EXTENSIONS),
         "parameters": parameters(scheme),
-        "inputs": [
-            {
-                "name": array.name,
-                "description": array.description,
-                "required": array.required,
-                "values": array.values,
-            }
-            for array in scheme.inputs
-        ],
+        "inputs": inputs(scheme),
         "tensors": tensors(scheme),
         "properties": dict(scheme.properties),
         "used_by": [_usage(usage) for usage in scheme.used_by],
         "examples": [example(scheme, each) for each in scheme.examples],
     }
+
+
+def inputs(scheme: Scheme[Any, Any]) -> list[dict[str, Any]]:
+    """What the body of a POST holds: structured parameters, then arrays."""
+    structured = [
+        {"name": name, "description": schema["description"], "required": True, "values": "structured"}
+        for name, schema in structured_schema(scheme, "")[0].items()
+    ]
+    arrays = [
+        {"name": array.name, "description": array.description, "required": array.required, "values": array.values}
+        for array in scheme.inputs
+    ]
+    return structured + arrays
 
 
 def tensors(scheme: Scheme[Any, Any]) -> dict[str, list[list[str]]]:

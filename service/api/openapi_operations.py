@@ -25,7 +25,7 @@ def scheme_paths() -> Iterator[tuple[str, Schema]]:
             item: Schema = {}
             if not scheme.needs_body:
                 item["get"] = _get(scheme, kind)
-            if scheme.inputs:
+            if scheme.takes_body:
                 item["post"] = _post(scheme, kind)
             yield path, item
 
@@ -44,7 +44,7 @@ def operation_id(scheme: AnyScheme, method: str, kind: str) -> str:
 
 
 def _get(scheme: AnyScheme, kind: str) -> Schema:
-    names = list(scheme.params.model_fields)
+    names = [name for name in scheme.params.model_fields if name not in scheme.structured]
     conditional = ["If-None-Match"] + (["Range", "If-Range"] if kind == "file" else [])
     partial = {"206": _partial()} if kind == "file" else {}
     refused = [422, 503, *_unheld(scheme, kind)] + ([404, 416] if kind == "file" else [])
@@ -125,18 +125,20 @@ def _address(scheme: AnyScheme, each: Example, kind: str) -> str:
 
 
 def _request_body(scheme: AnyScheme) -> Schema:
+    content: Schema = {
+        "application/json": {
+            "schema": ref(pascal(scheme.family, scheme.name, "body")),
+            "examples": {_slug(each): _body_example(each) for each in _examples(scheme, "post")},
+        }
+    }
+    if not scheme.inputs:
+        return {"description": "JSON.", "required": True, "content": content}
     first = scheme.inputs[0].name
-    names = ", ".join(f"`{array.name}`" for array in scheme.inputs)
+    names = (" or " if scheme.alternatives else ", ").join(f"`{array.name}`" for array in scheme.inputs)
     return {
         "description": f"JSON; or one npy ({first}) or a safetensors file with {names}, told apart by its first bytes.",
         "required": True,
-        "content": {
-            "application/json": {
-                "schema": ref(pascal(scheme.family, scheme.name, "body")),
-                "examples": {_slug(each): _body_example(each) for each in _examples(scheme, "post")},
-            },
-            "application/octet-stream": {"schema": BINARY},
-        },
+        "content": content | {"application/octet-stream": {"schema": BINARY}},
     }
 
 

@@ -114,4 +114,4 @@ def _value(given: str, schema: Schema) -> Any:
 
 def may_be_infinite(scheme: AnyScheme) -> bool:
     """Whether an answer can hold what JSON cannot: where its record says so, and where callers bring numbers."""
-    return scheme.infinite or scheme.needs_body
+    return scheme.infinite or (scheme.needs_body and scheme.rounding != "integer")

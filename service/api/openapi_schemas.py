@@ -3,11 +3,12 @@
 from itertools import chain
 from typing import Any, get_args
 
-from service.api.parameters import answered_schema
+from service.api.parameters import answered_schema, structured_schema
 from service.api.query import Nonfinite
 from service.api.schemes import EXTENSIONS
 from service.api.variations import AnyScheme, choices, variations
 from service.engine import SCHEMES
+from service.engine.patches import OF_GRIDS
 from service.engine.positions import POSITIONS_INPUT, Positioned
 from service.engine.relative import QueryKeyPositions
 from service.engine.scheme import ITEMSIZE
@@ -50,13 +51,13 @@ def of_scheme(scheme: AnyScheme) -> Schema:
         found[f"{name}Preset"] = {"type": "string", "enum": list(scheme.presets)}
     if has_several(scheme):
         found[f"{name}Tensor"] = {"type": "string", "enum": tensor_names(scheme)}
-    if scheme.inputs:
+    if scheme.takes_body:
         found[f"{name}Body"] = _body(scheme)
-    return found
+    return found | structured_schema(scheme, name)[1]
 
 
 def _answered(scheme: AnyScheme, name: str) -> Schema:
-    whole = answered_schema(scheme.params)
+    whole = answered_schema(scheme)
     for choice in choices(scheme):
         given = whole["properties"][choice]
         reference = ref(pascal(name, choice))
@@ -64,6 +65,7 @@ def _answered(scheme: AnyScheme, name: str) -> Schema:
         whole["properties"][choice] = shape | {"description": given["description"]}
     for schema in whole["properties"].values():
         schema.pop("default", None)
+    whole["properties"] |= structured_schema(scheme, name)[0]
     return whole | {"description": "Every parameter, defaults filled in; null for what was left out."}
 
 
@@ -99,30 +101,41 @@ def has_several(scheme: AnyScheme) -> bool:
 def _body(scheme: AnyScheme) -> Schema:
     positions = [array for array in scheme.inputs if array.name == POSITIONS_INPUT.name]
     others = [array for array in scheme.inputs if array.name != POSITIONS_INPUT.name]
-    properties: Schema = {}
+    properties: Schema = structured_schema(scheme, pascal(scheme.family, scheme.name))[0]
     if others:
         properties["tensors"] = {
             "type": "object",
             "additionalProperties": False,
             "properties": {array.name: {**NUMBERS, "description": array.description} for array in others},
             "required": [array.name for array in others if array.required],
+            **({"minProperties": 1} if scheme.alternatives else {}),
         }
     for array in positions:
         properties[array.name] = {**NUMBERS, "description": array.description}
     if scheme.pasted is not None:
         properties |= {name: {**OBJECT, "description": scheme.pasted.description} for name in scheme.pasted.names}
     whole = {"type": "object", "additionalProperties": False, "properties": properties}
-    # What a body cannot do without: its required tensors, or else the scheme's first array or a pasted object.
-    if any(array.required for array in others) or scheme.inputs[0] in others:
-        return whole | {"required": ["tensors"]}
-    return whole | ({"minProperties": 1} if scheme.pasted else {"required": ["positions"]})
+    return whole | _leading(scheme)
+
+
+def _leading(scheme: AnyScheme) -> Schema:
+    """What a body cannot do without: structured parameters, required tensors, or else the scheme's first array or a
+    pasted object.
+    """
+    if scheme.structured:
+        return {"required": list(scheme.structured)}
+    needed = [array.name for array in scheme.inputs if array.required] or [scheme.inputs[0].name]
+    if needed != [POSITIONS_INPUT.name]:
+        return {"required": ["tensors"]}
+    return {"minProperties": 1} if scheme.pasted else {"required": ["positions"]}
 
 
 def body_parameters(scheme: AnyScheme) -> list[str]:
     """The query parameters beside a body: positions in the body leave nothing for those in the address to say."""
     at_positions = not scheme.needs_body and any(array.name == "positions" for array in scheme.inputs)
-    left_out = {*Positioned.model_fields, *QueryKeyPositions.model_fields} if at_positions else set()
-    return [name for name in scheme.params.model_fields if name not in left_out]
+    of_positions = {*Positioned.model_fields, *QueryKeyPositions.model_fields, *OF_GRIDS}
+    left_out = of_positions if at_positions else set()
+    return [name for name in scheme.params.model_fields if name not in left_out and name not in scheme.structured]
 
 
 _TENSOR = {

@@ -8,8 +8,6 @@ union with null, which no query can say: the union is flattened.
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
 from service.engine.scheme import Scheme
 
 Schema = dict[str, Any]
@@ -20,23 +18,47 @@ _FORMATS = {"integer": "int64", "number": "double"}
 
 
 def parameters_schema(scheme: Scheme[Any, Any]) -> Schema:
-    """All parameters of a scheme as one closed object."""
+    """All parameters that a query can state, as one closed object."""
     given = scheme.params.model_json_schema()
+    properties = {name: schema for name, schema in given["properties"].items() if name not in scheme.structured}
     return {
         "type": "object",
         "additionalProperties": False,
-        "properties": {name: _flattened(schema) for name, schema in given["properties"].items()},
+        "properties": {name: _flattened(schema) for name, schema in properties.items()},
         "required": scheme.required,
     }
 
 
-def answered_schema(model: type[BaseModel]) -> Schema:
-    """The parameters as an answer states them: every one, and null for what was left out."""
-    given = model.model_json_schema()["properties"]
+def structured_schema(scheme: Scheme[Any, Any], components: str) -> tuple[Schema, Schema]:
+    """The parameters that a JSON body states, by name; and the schemas that they refer to, as components whose names
+    begin with `components`.
+    """
+    given = scheme.params.model_json_schema(ref_template="#/components/schemas/" + components + "{model}")
+    within = {components + name: _titleless(schema) for name, schema in given.get("$defs", {}).items()}
+    properties = {name: _titleless(given["properties"][name]) for name in scheme.structured}
+    for schema in properties.values():
+        schema.pop("default", None)
+    return properties, within
+
+
+def answered_schema(scheme: Scheme[Any, Any]) -> Schema:
+    """The parameters as an answer states them, but for the structured: every one, and null for what was left out."""
+    given = scheme.params.model_json_schema()["properties"]
     properties = {
-        name: _nullable(schema) if _may_be_null(schema) else _flattened(schema) for name, schema in given.items()
+        name: _nullable(schema) if _may_be_null(schema) else _flattened(schema)
+        for name, schema in given.items()
+        if name not in scheme.structured
     }
-    return {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "object", "properties": properties, "required": list(given)}
+
+
+def _titleless(schema: Any) -> Any:
+    """A schema without pydantic's titles."""
+    if isinstance(schema, list):
+        return [_titleless(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: _titleless(each) for name, each in schema.items() if name != "title" or not isinstance(each, str)}
 
 
 def _may_be_null(schema: Mapping[str, Any]) -> bool:

@@ -14,7 +14,8 @@ from pydantic.fields import FieldInfo
 
 from service.api.names import nearest_names
 from service.engine.errors import Refusal
-from service.formats.errors import CannotHold, Unreadable
+from service.formats.errors import CannotHold, Unreadable, pointer_to
+from service.formats.errors import echo as echo_any
 
 MOST_ERRORS = 20
 MOST_LISTED = 24
@@ -197,6 +198,50 @@ def from_validation(error: ValidationError, model: type[BaseModel]) -> Problem:
     """pydantic's findings in our words: what was given (shortened), what would do."""
     faults = [_fault(entry, model) for entry in error.errors(include_url=False)[:MOST_ERRORS]]
     return Problem("invalid-parameters", faults[0]["detail"], faults)
+
+
+def from_body_validation(error: ValidationError, document: Mapping[str, object]) -> Problem:
+    """The same for parameters that a JSON body states, each with its place there."""
+    faults = [_fault_in_body(entry, document) for entry in error.errors(include_url=False)[:MOST_ERRORS]]
+    return Problem("invalid-parameters", faults[0]["detail"], faults)
+
+
+# What pydantic finds in a JSON body, and what we say of it: a code, and words that never repeat the input.
+_IN_BODY = {
+    "missing": ("missing", "this name is missing: it is required"),
+    "extra_forbidden": ("unknown", "this name is not known here"),
+    "union_tag_not_found": ("missing", "an object that names its type is needed"),
+    "union_tag_invalid": ("choice", "the type is none of those known: {expected}"),
+    "model_attributes_type": ("type", "a JSON object is needed"),
+    "tuple_type": ("type", "a list is needed"),
+    "int_type": ("type", "an integer is needed"),
+    "float_type": ("type", "a number is needed"),
+}
+
+
+def _fault_in_body(entry: Any, document: Mapping[str, object]) -> dict[str, Any]:
+    code, words = _IN_BODY.get(entry["type"], (_code(entry["type"]), ""))
+    must = entry["msg"].replace("Input should be", "it must be")
+    tags = (entry.get("ctx") or {}).get("expected_tags", "")
+    detail = words.format(expected=tags) if words else f"this is {echo_any(entry['input'])}; {must}"
+    return {"pointer": pointer_to(*steps_within(entry["loc"], document)), "code": code, "detail": detail}
+
+
+def steps_within(loc: Iterable[int | str], document: object) -> list[int | str]:
+    """The keys and indices of pydantic's location that lead into the document: it names branches of unions as well.
+
+    >>> steps_within(("segments", 0, "image", "grid", 2), {"segments": [{"grid": [1, 4]}]})
+    ['segments', 0, 'grid', 2]
+    """
+    steps: list[int | str] = []
+    *before, last = loc
+    here: Any = document
+    for step in before:
+        inside = step in here if isinstance(here, dict) else isinstance(here, list) and isinstance(step, int)
+        if inside:
+            here = here[step]
+            steps.append(step)
+    return [*steps, last]
 
 
 def _fault(entry: Any, model: type[BaseModel]) -> dict[str, Any]:

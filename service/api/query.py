@@ -1,14 +1,14 @@
 """The query, read from its raw bytes: nothing is ignored, repeated or guessed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import unquote_plus
 
 from pydantic import ValidationError
 
 from service.api.pasted import LAYER_TYPE, NOTHING, Block, in_query, query_names, unpacked
-from service.api.problems import MOST_ERRORS, Problem, echo, from_validation, unknown_name
+from service.api.problems import MOST_ERRORS, Problem, echo, from_body_validation, from_validation, unknown_name
 from service.engine.scheme import Params, Scheme, Tensors
 
 REPLY_PARAMETERS = {
@@ -117,9 +117,25 @@ def _preset(scheme: Scheme[Any, Any], name: str) -> Mapping[str, str]:
     raise Problem("invalid-parameters", fault["detail"], [fault])
 
 
+def with_structured(scheme: Scheme[Any, Any], asked: Asked, given: Mapping[str, object]) -> Asked:
+    """The same with the parameters that a JSON body states, validated together with those of the query."""
+    if not given:
+        return asked
+    stated = {name: getattr(asked.params, name) for name in asked.params.model_fields_set}
+    try:
+        return replace(asked, params=scheme.params.model_validate({**stated, **given}))
+    except ValidationError as error:
+        raise from_body_validation(error, given) from None
+
+
 def _refuse_unknown(scheme: Scheme[Any, Any], pairs: Mapping[str, str]) -> None:
+    for name in scheme.structured:
+        if name in pairs:
+            detail = f"{name} is a part of the JSON body, not of the query"
+            raise Problem("invalid-parameters", detail, [{"parameter": name, "code": "unknown", "detail": detail}])
+    own = [name for name in scheme.params.model_fields if name not in scheme.structured]
     preset = ["preset"] if scheme.presets else []
-    known = [*scheme.params.model_fields, *preset, *query_names(scheme), *REPLY_PARAMETERS]
+    known = [*own, *preset, *query_names(scheme), *REPLY_PARAMETERS]
     # Looking for the nearest name takes time: for as many as a problem lists, not for thousands.
     unknown = [name for name in pairs if name not in known][:MOST_ERRORS]
     faults = [

@@ -26,7 +26,7 @@ def install(app: FastAPI, resources: Resources) -> None:
         for path in (address(scheme), address(scheme) + ".{extension}"):
             if not scheme.needs_body:
                 app.router.add_route(path, _handler(answer_get, scheme, resources), methods=["GET"])
-            if scheme.inputs:
+            if scheme.takes_body:
                 app.router.add_route(path, _handler(answer_post, scheme, resources), methods=["POST"])
 
 

@@ -35,11 +35,12 @@ def variations(scheme: AnyScheme) -> list[Tensors]:
 
 
 def parameters_of(scheme: AnyScheme, each: Example) -> dict[str, Any]:
-    """The parameters of an example: its query, and what an object pasted into its body stands for."""
-    found = {**textual(scheme), **each.query}
+    """The parameters of an example: its query, what its JSON body states, what an object pasted there stands for."""
+    body: Mapping[str, Any] = each.body or {}
+    found = {**textual(scheme), **each.query, **{name: body[name] for name in scheme.structured if name in body}}
     if scheme.pasted is not None:
         for name in scheme.pasted.names:
-            found |= scheme.pasted.parameters((each.body or {}).get(name) or {})
+            found |= scheme.pasted.parameters(body.get(name) or {})
     return found
 
 

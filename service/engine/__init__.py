@@ -31,6 +31,7 @@ from service.engine.encodings import (
     lags,
     mtan,
     rope,
+    rope_axes,
     sinusoidal,
     sinusoidal_2d,
     sinusoidal_3d,
@@ -46,12 +47,15 @@ from service.engine.operations import fire as apply_fire
 from service.engine.operations import kerple as apply_kerple
 from service.engine.operations import mask as apply_mask
 from service.engine.operations import rope as apply_rope
+from service.engine.operations import rope_axes as apply_rope_axes
 from service.engine.operations import sandwich as apply_sandwich
 from service.engine.operations import shaw as apply_shaw
 from service.engine.operations import sinusoidal as apply_sinusoidal
 from service.engine.operations import t5 as apply_t5
 from service.engine.operations import transformer_xl as apply_transformer_xl
 from service.engine.permutations import rope as permutation_rope
+from service.engine.position_ids import from_mask, multimodal
+from service.engine.position_ids import packed as packed_positions
 from service.engine.scheme import Scheme
 
 SCHEMES: tuple[Scheme[Any, Any], ...] = (
@@ -61,6 +65,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     detr.SCHEME,
     detr_boxes.SCHEME,
     rope.SCHEME,
+    rope_axes.SCHEME,
     timestep.SCHEME,
     fourier.SCHEME,
     gaussian_fourier.SCHEME,
@@ -101,8 +106,12 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     lookup.SCHEME,
     resample.SCHEME,
     factorised.SCHEME,
+    from_mask.SCHEME,
+    packed_positions.SCHEME,
+    multimodal.SCHEME,
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
+    apply_rope_axes.SCHEME,
     apply_alibi.SCHEME,
     apply_t5.SCHEME,
     apply_shaw.SCHEME,

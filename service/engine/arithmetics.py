@@ -15,6 +15,7 @@ from service.engine.waves import Waves, products, values
 
 LARGEST_FLOAT32 = LARGEST_FINITE["float32"]
 FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"
+GGML_NOTE = "arithmetic=ggml multiplies the angle from pair to pair in float32, as llama.cpp does"
 
 
 class Angles(Protocol):

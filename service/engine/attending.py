@@ -311,7 +311,7 @@ def refuse_unwritable(params: Answered) -> None:
 
 def flags(name: str, inputs: Inputs, most_axes: int) -> Booleans:
     """A caller's mask of zeros and ones; refuses other numbers, and an axis too many or empty."""
-    _refuse_shape(name, inputs[name], most_axes)
+    refuse_shape(name, inputs[name], most_axes)
     return truths(name, inputs)
 
 
@@ -335,15 +335,16 @@ def truths(name: str, inputs: Inputs) -> Booleans:
     return array.astype(np.bool_)
 
 
-def _refuse_shape(name: str, array: Array, most_axes: int) -> None:
+def refuse_shape(name: str, array: Array, most_axes: int) -> None:
+    """Refuse axes that are too many or empty, and more keys than the service goes through."""
     if not 1 <= array.ndim <= most_axes or array.size == 0:
-        wanted = "(keys) or (batch, keys)" if most_axes == 2 else "(…, queries, keys)"
+        wanted = {1: "one list", 2: "(keys) or (batch, keys)"}.get(most_axes, "(…, queries, keys)")
         raise Refusal(
             f"/tensors/{name}",
             "shape",
             f"{name} has the shape {array.shape}; {wanted} is needed, with no empty axis",
         )
-    if most_axes == 2 and array.size > MOST_KEYS:
+    if most_axes <= 2 and array.size > MOST_KEYS:
         raise Refusal(
             f"/tensors/{name}",
             "too_large",
@@ -353,12 +354,18 @@ def _refuse_shape(name: str, array: Array, most_axes: int) -> None:
         )
 
 
-def _segments(inputs: Inputs) -> Integers:
-    """Segment numbers 0, 1, ... in the order of the caller's ids."""
-    array = inputs["segment_ids"]
+def integers(name: str, inputs: Inputs, most_axes: int = 2) -> Integers:
+    """A caller's integers; refuses other numbers, and an axis too many or empty."""
+    array = inputs[name]
     if array.dtype.kind not in "iu":
-        raise Refusal("/tensors/segment_ids", "type", f"segment_ids holds {array.dtype.name}; integers are needed")
-    _refuse_shape("segment_ids", array, 2)
+        raise Refusal(f"/tensors/{name}", "type", f"{name} holds {array.dtype.name}; integers are needed")
+    refuse_shape(name, array, most_axes)
+    return array.astype(np.int64)
+
+
+def _segments(inputs: Inputs) -> Integers:
+    """The segment of each key, renumbered from 0."""
+    array = integers("segment_ids", inputs)
     return np.unique(array, return_inverse=True)[1].reshape(array.shape).astype(np.int64)
 
 

@@ -6,24 +6,25 @@ axis are computed once for each of its coordinates that a block of rows touches,
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log2, prod
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE, Divided, Exact
+from service.engine.arithmetics import FLOAT32_NOTE, Divided, Exact, Float32
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, WAVE_BYTES
 from service.engine.grids import Axis, GridCoordinates, Indices, along, axes_of, per_axis
 from service.engine.positions import Values
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, Integer, Real
-from service.engine.reals import Number
+from service.engine.reals import Number, Reals
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.scheme import Sequence as Rows
-from service.engine.single import float32_periods
-from service.engine.sinusoids import SinusoidalTable, fastest, frequencies, table_angles
+from service.engine.single import Singles, float32_frequencies, float32_periods
+from service.engine.sinusoids import SinusoidalTable, fastest, frequencies, spread
 from service.engine.waves import Waves
 
 GridLayout = Annotated[
@@ -34,6 +35,10 @@ GridLayout = Annotated[
         "the cosines of all axes."
     ),
 ]
+ChannelAxis = Annotated[
+    Literal["last", "first"],
+    Field(description="`last`: a row of channels for every cell; `first`: the channel axis before those of the grid."),
+]
 CELLS = ("frames", "height", "width")
 # The conventions of libraries that have every number of axes.
 POSITIONAL_ENCODINGS = {
@@ -42,6 +47,7 @@ POSITIONAL_ENCODINGS = {
     "grid_axes": "kept",
     "arithmetic": "float32",
 }
+POSITIONAL_ENCODINGS_PERMUTE = POSITIONAL_ENCODINGS | {"channel_axis": "first"}
 TENSOR2TENSOR = {"frequency_shift": "1", "channel_split": "rounded-down", "grid_axes": "kept"}
 TWO_PI = 6.283185307179586  # the float64 that Python code has for 2 pi
 COORDINATES_NOTE = (
@@ -71,6 +77,7 @@ class GridTable(GridCoordinates):
         Literal["flat", "kept"],
         Field(description="`flat`: one axis of all cells, (position, channel); `kept`: the axes of the grid."),
     ] = "flat"
+    channel_axis: ChannelAxis = "last"
     arithmetic: Annotated[
         Literal["exact", "float32", "float32-coordinates"],
         Field(
@@ -116,13 +123,91 @@ class Writer(Protocol):
     def write(self, at: Values, cos: Array | None, sin: Array | None) -> None: ...
 
 
-def write_axis(writer: Writer, at: Values, places: Indices, columns: Columns, pairs: int, out: Array) -> None:
-    """The channels of one axis into rows `out`, whose positions are those `at` their places."""
-    sines, cosines = np.empty((2, len(at), pairs), out.dtype)
-    writer.write(at, cosines, sines)
-    for wave, channels in ((sines, columns.sines), (cosines, columns.cosines)):
-        part = out[:, channels]
-        part[...] = wave.take(places, axis=0)[:, : part.shape[1]]
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The frequencies (or periods) of an axis, and what writes the waves of some of them."""
+
+    series: Reals | Singles
+    kind: Callable[[Any], Writer]
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def writer(self, some: slice = slice(None)) -> Writer:
+        """What writes those pairs."""
+        return self.kind(self.series[some])
+
+
+def exactly(series: Reals) -> Writer:
+    """Real frequencies, rounded once."""
+    return Exact(Waves(series))
+
+
+class Layer(NamedTuple):
+    """The channels of one axis: their frequencies, what writes them all, and where they go.
+
+    `placed(start, stop)` are the positions of those cells along the axis, and the place of each cell's among them.
+    """
+
+    pairs: Pairs
+    writer: Writer
+    columns: Columns
+    placed: Callable[[int, int], tuple[Values, Indices]]
+
+
+def write_cells(layers: Sequence[Layer], start: int, out: Array) -> None:
+    """The cells `start`, ... of a table into `out` (cells, channels); what belongs to no axis is 0."""
+    for pairs, writer, columns, placed in layers:
+        at, places = placed(start, start + len(out))
+        sines, cosines = np.empty((2, len(at), len(pairs)), out.dtype)
+        writer.write(at, cosines, sines)
+        for wave, channels in ((sines, columns.sines), (cosines, columns.cosines)):
+            part = out[:, channels]
+            part[...] = wave.take(places, axis=0)[:, : part.shape[1]]
+    out[:, 2 * sum(len(layer.pairs) for layer in layers) :] = 0
+
+
+def write_planes(layers: Sequence[Layer], dim: int, cells: int, start: int, out: Array) -> None:
+    """The rows `start`, ... of (…, channel, lines of cells) into `out` (rows, cells of a line).
+
+    Whole channels go together as far as the rows reach, a part of one alone.
+    """
+    lines, row = cells // out.shape[1], 0
+    while row < len(out):
+        plane, line = divmod(start + row, lines)
+        image, channel = divmod(plane, dim)
+        left = len(out) - row
+        alone = line > 0 or left < lines
+        planes, count = (1, min(lines - line, left)) if alone else (min(left // lines, dim - channel), lines)
+        piece = out[row : row + planes * count].reshape(planes, -1)
+        _write_some(layers, channel, image * cells + line * out.shape[1], piece.T)
+        row += planes * count
+
+
+def _write_some(layers: Sequence[Layer], first: int, start: int, out: Array) -> None:
+    """Some channels, from `first` on, of the cells `start`, ... into `out` (cells, channels)."""
+    out[...] = 0
+    for layer in layers:
+        at, places = layer.placed(start, start + len(out))
+        for sine, channels in ((True, layer.columns.sines), (False, layer.columns.cosines)):
+            some, where = _overlap(channels, len(layer.pairs), first, out.shape[1])
+            if some.start < some.stop:
+                wave = np.empty((len(at), some.stop - some.start), out.dtype)
+                layer.pairs.writer(some).write(at, *((None, wave) if sine else (wave, None)))
+                out[:, where] = wave.take(places, axis=0)
+
+
+def _overlap(channels: slice, count: int, first: int, width: int) -> tuple[slice, slice]:
+    """Which of an axis's pairs have their channel among `width` from `first` on, and where there.
+
+    >>> _overlap(slice(1, 9, 2), 4, 4, 3)
+    (slice(2, 3, None), slice(1, 3, 2))
+    """
+    step = channels.step or 1
+    low = max(0, -((channels.start - first) // step))
+    high = min(count, -((channels.start - first - width) // step))
+    begin = channels.start + low * step - first
+    return slice(low, high), slice(begin, begin + (high - low) * step, step)
 
 
 def share(dim: int, axes: int, channel_split: str) -> int:
@@ -202,12 +287,12 @@ def power_table(base: float, arithmetic: str, frequency_shift: float = 0.0) -> S
     return SinusoidalTable(**given)
 
 
-def detr_writer(base: float, width: int, arithmetic: str, scale: Number = 1) -> Writer:
-    """What writes the channels of one coordinate, `scale` times it, as DETR: in float32 divided by powers, and the
-    scale is the caller's."""
+def detr_pairs(base: float, width: int, arithmetic: str, scale: Number = 1) -> Pairs:
+    """The pairs of one coordinate of that many channels, `scale` times it, as DETR: in float32 it is divided by powers,
+    and the scale is the caller's."""
     if arithmetic == "float32":
-        return Divided(float32_periods(base, width, width // 2))
-    return Exact(Waves(frequencies(power_table(base, arithmetic), width) * scale))
+        return Pairs(float32_periods(base, width, width // 2), Divided)
+    return Pairs(frequencies(power_table(base, arithmetic), width) * scale, exactly)
 
 
 def _table(params: GridTable) -> SinusoidalTable:
@@ -232,9 +317,10 @@ def _refuse_far(params: GridTable, block: Block, cells: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A table's plan, and what writes each of its blocks."""
+    """A table's plan, and the pairs of each of its blocks with what writes them."""
 
     plan: Plan
+    pairs: tuple[Pairs, ...]
     writers: tuple[Writer, ...]
 
 
@@ -265,11 +351,12 @@ def grid_scheme(
         axes, shape = tuple(table.cells), table.shape
         if given.grid_axes == "flat":
             axes, shape = ("position",), (given.class_tokens + prod(shape),)
-        return {"encoding": Tensor((*axes, "channel"), (*shape, given.dim), given.dtype)}
+        return {"encoding": with_channels(axes, shape, given.dim, given.channel_axis, given.dtype)}
 
     def prepare(given: P, _inputs: Inputs) -> State:
         table = planned(given)
-        return State(table, tuple(_writer(given, block) for block in table.blocks))
+        pairs = tuple(_pairs(given, block) for block in table.blocks)
+        return State(table, pairs, tuple(each.writer() for each in pairs))
 
     def facts(given: P, _inputs: Inputs) -> Facts:
         return {f"{axis}_channels": width for axis, width in widths(given).items()}
@@ -309,34 +396,63 @@ def grid_scheme(
     )
 
 
+def with_channels(
+    axes: tuple[str, ...], shape: tuple[int, ...], dim: int, channel_axis: str, dtype: str, batch: tuple[int, ...] = ()
+) -> Tensor:
+    """A table of cells with its channel axis last, or first of all but the batch.
+
+    >>> with_channels(("height", "width"), (2, 3), 8, "first", "float32").axes
+    ('channel', 'height', 'width')
+    """
+    before: tuple[str, ...] = ("batch",) if batch else ()
+    if channel_axis == "first":
+        return Tensor((*before, "channel", *axes), (*batch, dim, *shape), dtype)
+    return Tensor((*before, *axes, "channel"), (*batch, *shape, dim), dtype)
+
+
 def _refuse_conflicts(params: GridTable) -> None:
-    if params.class_tokens and params.grid_axes == "kept":
-        detail = f"class_tokens is {params.class_tokens}; rows before the cells need grid_axes=flat"
-        raise Refusal("class_tokens", "conflict", detail)
+    for name, needed in (("grid_axes", "flat"), ("channel_axis", "last")):
+        if params.class_tokens and getattr(params, name) != needed:
+            detail = f"class_tokens is {params.class_tokens}; rows before the cells need {name}={needed}"
+            raise Refusal("class_tokens", "conflict", detail)
 
 
-def _writer(params: GridTable, block: Block) -> Writer:
+def _pairs(params: GridTable, block: Block) -> Pairs:
+    table = _table(params)
     if params.arithmetic == "float32":
-        return table_angles(_table(params), block.width)
+        divisor = float(2 * spread(table, block.width))
+        return Pairs(float32_frequencies(params.base, divisor, block.width // 2, form="power"), Float32)
     ratio = block.axis.ratio if params.arithmetic == "exact" else 1
-    return Exact(Waves(frequencies(_table(params), block.width) * ratio))
+    return Pairs(frequencies(table, block.width) * ratio, exactly)
 
 
 def _rows(params: GridTable, _inputs: Inputs, state: State, _tensor: str, start: int, stop: int) -> Array:
-    out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
+    dtype, layers = DTYPES[params.dtype], _layers(params, state)
+    if params.channel_axis == "first":
+        cells = prod(state.plan.shape)
+        line = state.plan.shape[-1] if params.grid_axes == "kept" else cells
+        planes = np.empty((stop - start, line), dtype)
+        write_planes(layers, params.dim, cells, start, planes)
+        return planes
+    out = np.empty((stop - start, params.dim), dtype)
     tokens = min(max(0, params.class_tokens - start), len(out))
     out[:tokens] = 0
     if tokens < len(out):
-        _write_cells(params, state, start + tokens - params.class_tokens, out[tokens:])
+        write_cells(layers, start + tokens - params.class_tokens, out[tokens:])
     return out
 
 
-def _write_cells(params: GridTable, state: State, start: int, out: Array) -> None:
-    for block, writer in zip(state.plan.blocks, state.writers, strict=True):
-        indices, places = along(state.plan.shape, block.place, start, start + len(out))
-        at = block.axis.cells(indices) if params.arithmetic == "exact" else block.axis.singles(indices)
-        write_axis(writer, at, places, block.columns, block.width // 2, out)
-    out[:, sum(block.width for block in state.plan.blocks) :] = 0
+def _layers(params: GridTable, state: State) -> list[Layer]:
+    blocks = zip(state.plan.blocks, state.pairs, state.writers, strict=True)
+    return [
+        Layer(pairs, writer, block.columns, partial(_placed, params.arithmetic, state.plan.shape, block))
+        for block, pairs, writer in blocks
+    ]
+
+
+def _placed(arithmetic: str, shape: tuple[int, ...], block: Block, start: int, stop: int) -> tuple[Values, Indices]:
+    indices, places = along(shape, block.place, start, stop)
+    return (block.axis.cells if arithmetic == "exact" else block.axis.singles)(indices), places
 
 
 def _notes(params: GridTable) -> list[str]:

@@ -86,7 +86,7 @@ RELATIVE = (
         "transformers, the (2H - 1, 2W - 1) grid is resized by learned/resample",
     ),
     Omission(
-        "transformers' DeBERTa v2 with as many queries as not keys",
+        "transformers' DeBERTa v2 where queries and keys differ in number",
         "relative positions",
         "its helper is then called with buckets and maximum exchanged; biases/deberta-buckets gives what the "
         "paper says",
@@ -144,6 +144,13 @@ TIME = (
         "a learned linear map of the features that encodings/calendar answers with",
     ),
     Omission(
+        "MusicFlamingo's rotation by time",
+        "time",
+        "angles that are products of a position, a frequency and a timestamp t: either half of its channels is "
+        "encodings/rope with pairing=interleaved at the positions -2 pi t w / L, w the number of the window, or "
+        "-4 pi^2 t n / L, n the frame, L max_position_embeddings",
+    ),
+    Omission(
         "Names of time zones",
         "time",
         "what they mean depends on tables that differ between machines and years: state Z or an offset",
@@ -188,4 +195,44 @@ MASKS = (
     ),
 )
 
-OMISSIONS: tuple[Omission, ...] = (*RELATIVE, *LEARNED, *TIME, *MASKS)
+AXES = (
+    Omission(
+        "DINOv3's shifts, jitters and rescaled coordinates",
+        "several axes",
+        "training draws them at random; evaluation has the coordinates of encodings/rope-axes with preset=dinov3",
+    ),
+    Omission(
+        "EfficientLoFTR's rotation",
+        "several axes",
+        "its frequencies are spread over four times the head; encodings/rope-axes spreads them over the rotated "
+        "channels",
+    ),
+    Omission(
+        "Learned frequencies on several axes (Mochi, timm RotaryEmbeddingMixed)",
+        "several axes",
+        "the frequencies are the model's weights",
+    ),
+    Omission(
+        "LTX-Video's grid",
+        "several axes",
+        "encodings/rope-axes takes its positions, index * scale * patch / base size - 1/2, in the body",
+    ),
+    Omission(
+        "Qwen2.5-VL's window order",
+        "several axes",
+        "a permutation of patches for windowed attention; encodings/rope-axes answers in the order before it",
+    ),
+    Omission(
+        "Qwen3-Omni's fractions of positions",
+        "several axes",
+        "positions/multimodal answers with integers, as the other models have them: frames that fall on whole "
+        "positions are equal",
+    ),
+    Omission(
+        "Scaled M-RoPE (YaRN and others with mrope_section)",
+        "several axes",
+        "encodings/rope scales the frequencies; encodings/rope-axes has them unscaled",
+    ),
+)
+
+OMISSIONS: tuple[Omission, ...] = (*RELATIVE, *LEARNED, *TIME, *MASKS, *AXES)

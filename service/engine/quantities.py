@@ -92,6 +92,11 @@ def listed_reals(what: str) -> Callable[[object], object]:
     return _listed(_real, what)
 
 
+def listed_integers(what: str, example: str) -> Callable[[object], object]:
+    """A reader of comma-separated integers."""
+    return _listed(_integer, what, example)
+
+
 def listed_texts(what: str, example: str) -> Callable[[object], object]:
     """A reader of comma-separated words."""
     return _listed(lambda text: text, what, example)

@@ -167,6 +167,8 @@ class Scheme(Generic[P, S]):
     `state_bytes(params, inputs)`  about how much memory the prepared state takes, so that shared states are bounded
     `pasted`                       a JSON object that parameters may be given as, in a JSON body or in the query
     `infinite`                     whether some parameters make infinities, which JSON cannot hold
+    `alternatives`                 the arrays that are not required are alternatives: the body holds one of them
+    `structured`                   parameters that are JSON objects or lists: stated in a JSON body, not in the query
     """
 
     family: str
@@ -192,6 +194,8 @@ class Scheme(Generic[P, S]):
     instead: str = ""
     infinite: bool = False
     pasted: Pasted | None = None
+    alternatives: bool = False
+    structured: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -199,7 +203,11 @@ class Scheme(Generic[P, S]):
 
     @property
     def needs_body(self) -> bool:
-        return any(array.required for array in self.inputs)
+        return self.alternatives or bool(self.structured) or any(array.required for array in self.inputs)
+
+    @property
+    def takes_body(self) -> bool:
+        return bool(self.inputs or self.structured)
 
     @property
     def presets(self) -> dict[str, Mapping[str, str]]:

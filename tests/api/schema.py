@@ -20,12 +20,25 @@ BOUNDS: dict[str, Any] = {
     "exclusiveMaximum": lambda value, bound: value < bound,
     "minItems": lambda value, bound: len(value) >= bound,
     "maxItems": lambda value, bound: len(value) <= bound,
+    "minProperties": lambda value, bound: len(value) >= bound,
     "pattern": lambda value, pattern: re.search(pattern, value) is not None,
 }
-ANNOTATIONS = {"description", "format", "default", "examples"}
+ANNOTATIONS = {"description", "format", "default", "examples", "discriminator"}
 UNDERSTOOD = ANNOTATIONS | {
     *BOUNDS,
-    *("$ref", "anyOf", "type", "pattern", "enum", "const", "items", "properties", "required", "additionalProperties"),
+    *(
+        "$ref",
+        "anyOf",
+        "oneOf",
+        "type",
+        "pattern",
+        "enum",
+        "const",
+        "items",
+        "properties",
+        "required",
+        "additionalProperties",
+    ),
 }
 
 
@@ -47,6 +60,11 @@ def faults(document: Mapping[str, Any], schema: Any, value: Any, place: str = ""
         branches = [list(faults(document, branch, value, place)) for branch in schema["anyOf"]]
         if all(branches):
             yield f"{place}: {value!r} is none of {schema['anyOf']}"
+        return
+    if "oneOf" in schema:
+        branches = [list(faults(document, branch, value, place)) for branch in schema["oneOf"]]
+        if branches.count([]) != 1:
+            yield f"{place}: {value!r} is {branches.count([])} of {schema['oneOf']}"
         return
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds

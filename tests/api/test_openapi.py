@@ -13,6 +13,7 @@ import pytest
 
 from service.api.openapi import document, text
 from service.api.openapi_operations import operation_id
+from service.api.openapi_parameters import may_be_infinite
 from service.api.openapi_responses import ANY_REQUEST
 from service.api.pasted import LAYER_TYPE, query_names
 from service.api.problems import PROBLEMS
@@ -46,7 +47,7 @@ OPERATIONS = operations()
 OF_SCHEMES = [
     (scheme, method, kind, operation_id(scheme, method, kind))
     for scheme in SCHEMES
-    for method in ([] if scheme.needs_body else ["get"]) + (["post"] if scheme.inputs else [])
+    for method in ([] if scheme.needs_body else ["get"]) + (["post"] if scheme.takes_body else [])
     for kind in ("json", "file")
 ]
 IDS = [name for _, _, _, name in OF_SCHEMES]
@@ -167,12 +168,13 @@ def test_a_scheme_that_nobody_uses_and_whose_first_example_has_a_list(monkeypatc
 @pytest.mark.parametrize(("scheme", "method", "kind", "name"), OF_SCHEMES, ids=IDS)
 def test_the_parameters_are_those_that_the_service_takes(scheme: AnyScheme, method: str, kind: str, name: str) -> None:
     told = set(parameters(OPERATIONS[name][2]))
-    fields = set(scheme.params.model_fields)
-    if method == "post" and scheme.inputs[0].name == "positions":
+    fields = set(scheme.params.model_fields) - set(scheme.structured)
+    if method == "post" and [each.name for each in scheme.inputs][:1] == ["positions"]:
         fields -= {"length", "queries", "keys", "offset", "positions"}
+        fields -= {"grid", "coordinates", "base_size", "spatial_merge_size", "class_token"}
     assert told - set(REPLY_PARAMETERS) == fields | {*query_names(scheme)} | ({"preset"} if scheme.presets else set())
     assert "revision" in told
-    assert ("nonfinite" in told) == (kind == "json" and (scheme.infinite or scheme.needs_body))
+    assert ("nonfinite" in told) == (kind == "json" and may_be_infinite(scheme))
 
 
 def test_tensor_is_offered_where_an_answer_holds_several() -> None:
@@ -304,6 +306,11 @@ def ask(client: Client, scheme: AnyScheme, each: Example) -> Any:
     return client.request(method, address(scheme), params=dict(each.query), json=each.body).json()
 
 
+# Choices that go with another choice.
+OF_OTHERS = ("preset", "rope_type", "tensor", "frequency_form", "spacing", "coordinates", "output", "channel_split")
+OF_AXES = {"encodings_rope_axes": ("section_rule", "frequencies")}
+
+
 @pytest.mark.parametrize(("scheme", "name"), GETS, ids=[name for _, name in GETS])
 def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, direct: Client) -> None:
     schema = OPERATIONS[name][2]["responses"]["200"]["content"]["application/json"]["schema"]
@@ -314,16 +321,7 @@ def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, 
                 assert not list(faults(DOCUMENT, schema, answer.json())), (parameter, choice)
             else:
                 # these go with another choice
-                assert parameter in (
-                    "preset",
-                    "rope_type",
-                    "tensor",
-                    "frequency_form",
-                    "spacing",
-                    "coordinates",
-                    "output",
-                    "channel_split",
-                )
+                assert parameter in (*OF_OTHERS, *OF_AXES.get(name, ()))
 
 
 def test_the_other_examples_work(direct: Client) -> None:
@@ -344,7 +342,7 @@ def test_the_other_examples_work(direct: Client) -> None:
 
 
 def test_files_are_octet_streams_and_nothing_else() -> None:
-    for _, method, kind, name in OF_SCHEMES:
+    for scheme, method, kind, name in OF_SCHEMES:
         success = OPERATIONS[name][2]["responses"]["200"]["content"]
         if kind == "json":
             assert list(success) == ["application/json"]
@@ -355,7 +353,7 @@ def test_files_are_octet_streams_and_nothing_else() -> None:
             }
         if method == "post":
             body = OPERATIONS[name][2]["requestBody"]["content"]
-            assert list(body) == ["application/json", "application/octet-stream"]
+            assert list(body) == ["application/json", *(["application/octet-stream"] if scheme.inputs else [])]
 
 
 def test_refusals_are_problem_documents_with_an_example_of_each_type() -> None:

@@ -29,16 +29,22 @@ class Named:
     @property
     def beside(self) -> dict[str, str]:
         given = sample(self.scheme, self.usage)
-        return {name: value for name, value in given.items() if name not in self.usage.parameters}
+        kept = {*self.usage.parameters, *self.scheme.structured}
+        return {name: value for name, value in given.items() if name not in kept}
 
     def send(
         self, client: Client, query: Mapping[str, str], extension: str = "", method: str = "GET"
     ) -> httpx.Response:
         target = address(self.scheme) + extension
+        if self.scheme.infinite and not extension:
+            query = {**query, "nonfinite": "string"}
         if not self.scheme.needs_body:
             return client.request(method, target, params=query)
+        given = sample(self.scheme, self.usage)
+        body = {name: given[name] for name in self.scheme.structured}
         tensors = {name: array.tolist() for name, array in arrays(self.scheme, self.usage).items()}
-        body = tensors if "positions" in tensors else {"tensors": tensors}
+        body |= {"positions": tensors.pop("positions")} if "positions" in tensors else {}
+        body |= {"tensors": tensors} if tensors else {}
         return client.post(target, params=query, json=body)
 
     def __str__(self) -> str:

@@ -61,7 +61,7 @@ def test_a_large_header_is_431(client: Client) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: "-".join(scheme.key))
 def test_every_parameter_is_found_again_when_misspelt(client: Client, scheme: Scheme[Any, Any]) -> None:
     for name in [*scheme.params.model_fields, "revision", "tensor", "nonfinite"]:
-        if len(name) < 4:
+        if len(name) < 4 or name in scheme.structured:
             continue
         misspelt = name[0] + name
         reply = client.request(method(scheme), f"{path(scheme)}?{misspelt}=1", **example(scheme))

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
-from service.engine.operations.rope import partners, turn
+from service.engine.rotary import pair_members
 from service.engine.rounding import DTYPES
 from service.engine.single import float32_frequencies
+from service.engine.turning import partners, turn
 from tests.engine.answers import DTYPE_NAMES, Array, answer, only, refused
 from tests.oracles.exact import rounded
 from tests.oracles.oracle_rope import cos_sin
@@ -239,7 +240,7 @@ def test_other_arithmetic_turns_by_its_own_table(arithmetic: str) -> None:
     x = random(2, 8, dtype="float32")
     table = answer("encodings/rope", positions=(131071, 5), dim=8, arithmetic=arithmetic)
     got = only(ROPE, {"q": x, "positions": np.array([131071, 5])}, arithmetic=arithmetic)
-    other = partners(x, "half") * np.array([-1] * 4 + [1] * 4, np.float32)
+    other = partners(x, pair_members("half", x.shape[-1])) * np.array([-1] * 4 + [1] * 4, np.float32)
     np.testing.assert_array_equal(got, x * table["cos"] + other * table["sin"])
     assert float32_frequencies(10000.0, 8, 4)[0] == 1
 
@@ -247,13 +248,14 @@ def test_other_arithmetic_turns_by_its_own_table(arithmetic: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_partners(dtype: str) -> None:
     x = np.arange(12).reshape(2, 6).astype(DTYPES[dtype])
-    assert partners(x, "half").astype(int).tolist() == [[3, 4, 5, 0, 1, 2], [9, 10, 11, 6, 7, 8]]
-    assert partners(x, "interleaved").astype(int).tolist() == [[1, 0, 3, 2, 5, 4], [7, 6, 9, 8, 11, 10]]
+    half, neighbours = (partners(x, pair_members(pairing, 6)).astype(int) for pairing in ("half", "interleaved"))
+    assert half.tolist() == [[3, 4, 5, 0, 1, 2], [9, 10, 11, 6, 7, 8]]
+    assert neighbours.tolist() == [[1, 0, 3, 2, 5, 4], [7, 6, 9, 8, 11, 10]]
 
 
 def test_a_quarter_turn() -> None:
     x, out = np.array([[[1.0, 2.0, 9.0]]]), np.empty((1, 1, 3))
-    turn(x, np.zeros((1, 1, 2)), np.array([[[-1.0, 1.0]]]), "interleaved", out)
+    turn(x, np.zeros((1, 1, 2)), np.array([[[-1.0, 1.0]]]), pair_members("interleaved", 2), out)
     assert out.tolist() == [[[-2.0, 1.0, 9.0]]]
 
 

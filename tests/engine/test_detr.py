@@ -82,6 +82,16 @@ def test_orders() -> None:
     np.testing.assert_array_equal(only(DETR, {"mask": MASK}, dim=8, grid_axes="kept"), got.reshape(3, *SIDES, 8))
 
 
+@pytest.mark.parametrize("grid_axes", ["flat", "kept"])
+@pytest.mark.parametrize("choices", [{}, {"layout": "sines-first", "arithmetic": "float32"}], ids=str)
+def test_the_channel_may_come_first(grid_axes: str, choices: dict[str, str]) -> None:
+    given = {"dim": 8, "grid_axes": grid_axes, **choices}
+    last, first = (only(DETR, {"mask": MASK}, channel_axis=axis, **given) for axis in ("last", "first"))
+    np.testing.assert_array_equal(first, np.moveaxis(last, -1, 1))
+    last, first = (only(DETR, grid=SIDES, channel_axis=axis, **given) for axis in ("last", "first"))
+    np.testing.assert_array_equal(first, np.moveaxis(last, -1, 0))
+
+
 def steps(mask: Array, dim: int, base: float, offset: float) -> Array:
     """One image in the float32 steps of the libraries: positions divided by powers, y's half then x's."""
     halves = []

@@ -165,6 +165,46 @@ def test_h04_one_number_is_a_square() -> None:
     np.testing.assert_array_equal(only(VIDEO, grid=(3,), dim=12), only(VIDEO, grid=(3, 3, 3), dim=12))
 
 
+FIRST = {
+    "flat": (IMAGE, {"grid": (3, 5), "dim": 8}),
+    "interleaved": (
+        IMAGE,
+        {"grid": (3, 5), "dim": 12, "layout": "interleaved", "grid_axes": "kept", "dtype": "float16"},
+    ),
+    "float32": (
+        IMAGE,
+        {"grid": (7, 4), "dim": 8, "layout": "sines-first", "arithmetic": "float32", "grid_axes": "kept"},
+    ),
+    "scaled": (IMAGE, {"grid": (7, 4), "dim": 8, "base_size": (9,), "token_order": "column-major", "dtype": "float64"}),
+    "cut": (VIDEO, {"grid": (2, 3, 4), "dim": 11, "channel_split": "rounded-up", "grid_axes": "kept"}),
+    "left over": (VIDEO, {"grid": (2, 3, 4), "dim": 16, "channel_split": "rounded-down", "layout": "cos-sin"}),
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_channel_may_come_first(name: str) -> None:
+    address, given = FIRST[name]
+    last, first = (only(address, channel_axis=axis, **given) for axis in ("last", "first"))
+    np.testing.assert_array_equal(first, np.moveaxis(last, -1, 0))
+    scheme = by_key(*address.split("/"))
+    rows = first.reshape(-1, first.shape[-1])
+    for start in range(len(rows)):
+        for stop in range(start + 1, len(rows) + 1, 3):
+            np.testing.assert_array_equal(block(scheme, start, stop, channel_axis="first", **given), rows[start:stop])
+
+
+def test_a_plane_of_a_vast_grid() -> None:
+    """A line of cells is computed for its own channel alone."""
+    grid = {"grid": (2**40, 1000), "dim": 4096, "grid_axes": "kept", "channel_axis": "first", "layout": "interleaved"}
+    scheme = by_key("encodings", "sinusoidal-2d")
+    end = (2048 << 40) - 1  # the last line of the last channel of the row; then the first of one of the column
+    got = block(scheme, end, end + 2, **grid)
+    row, column = encoding(2**40 - 1, 2048), encoding(7, 2048)
+    assert_rounded_once(got[:, 7:8], [[row[2047]], [column[0]]], "float32")
+    end = (2051 << 40) - 1
+    assert_rounded_once(block(scheme, end, end + 2, **grid)[:, 7:8], [[column[2]], [column[3]]], "float32")
+
+
 def steps(coordinates: Array, width: int, base: float, shift: float = 0) -> Array:
     """The float32 steps of model code: the power in float64, rounded; sines, then cosines."""
     exponents = np.arange(width // 2, dtype=np.float32) / np.float32(width // 2 - shift)
@@ -255,6 +295,7 @@ def test_the_answer_says_which_arithmetic_it_was() -> None:
         (IMAGE, {"max_grid": (2, 2, 3)}, "max_grid", "shape"),
         (IMAGE, {"max_grid": (9, 2)}, "max_grid", "out_of_range"),
         (IMAGE, {"class_tokens": 1, "grid_axes": "kept"}, "class_tokens", "conflict"),
+        (IMAGE, {"class_tokens": 1, "channel_axis": "first"}, "class_tokens", "conflict"),
         (IMAGE, {"dim": 4, "frequency_shift": 1}, "frequency_shift", "out_of_range"),
         (IMAGE, {"base": 1e-19, "dim": 64, "interpolation_scale": (1e-6,)}, "interpolation_scale", "out_of_range"),
         (IMAGE, {"base": 0.5, "arithmetic": "float32"}, "base", "out_of_range"),

@@ -15,7 +15,8 @@ from service.engine.scheme import Example, Scheme, Usage, whole
 from tests.engine.answers import Array
 
 FOLDERS = {name: name for name in ("analyses", "biases", "encodings", "learned", "masks", "permutations")} | {
-    "operations": "apply"
+    "operations": "apply",
+    "position_ids": "positions",
 }
 Records = pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: "/".join(scheme.key))
 ROUNDING = {
@@ -26,6 +27,7 @@ ROUNDING = {
     "masks": {"correct"},
     "apply": {"faithful"},
     "learned": {"correct", "faithful"},
+    "positions": {"integer"},
 }
 # Schemes whose promise is not their family's.
 OTHERWISE = {
@@ -36,12 +38,19 @@ OTHERWISE = {
 # Schemes outside apply that are about the caller's own arrays.
 BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined"), ("encodings", "detr-boxes")}
 # What a usage needs beside its own parameters, by scheme.
-NEEDED = {
+NEEDED: dict[tuple[str, str], dict[str, Any]] = {
     ("masks", "packed"): {"segment_lengths": "3,2"},
     ("biases", "temporal-distance"): {"positions": "0,0.5,7"},
     ("encodings", "sinusoidal-2d"): {"grid": "2,3"},
     ("encodings", "sinusoidal-3d"): {"grid": "2,3,4"},
     ("encodings", "detr"): {"grid": "2,3"},
+    ("positions", "multimodal"): {
+        "segments": [
+            {"type": "video", "grid": [4, 2, 4], "seconds_per_grid": 1.5},
+            {"type": "video", "grid": [4, 2, 4], "audio_tokens": 30},
+            {"type": "text", "tokens": 2},
+        ]
+    },
     ("encodings", "temperature"): {"length": "3", "offset": "139262"},
     ("learned", "resample"): {"grid": "5,3", "old_grid": "4,7"},
     # Of so many heads some slopes are no powers of two, and the libraries' arithmetics differ.
@@ -57,6 +66,8 @@ NOT_NEEDED = {
     (("learned", "resample"), "length"),
     (("learned", "resample"), "prefix"),
 }
+# The one of alternative arrays that a usage is shown with.
+MARKED = {("positions", "from-mask"): "attention_mask", ("positions", "packed"): "segment_ids"}
 SCORES = {("apply", "alibi"): (71, 2, 128), ("apply", "kerple"): (2, 5, 128)}  # instead of 3 heads
 
 
@@ -78,7 +89,7 @@ def relative(scheme: Scheme[Any, Any], usage: Usage, x: Array) -> dict[str, Arra
 def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]:
     """A small request: what is needed beside an example's or a usage's own parameters."""
     if isinstance(example, Example):
-        return dict(example.query)
+        return {**example.query, **{name: (example.body or {})[name] for name in scheme.structured}}
     needed = {
         "dim": "16",
         "heads": "6",
@@ -88,6 +99,9 @@ def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]
         "block_size": "2",
         "prefix": "2",
     }
+    if scheme.key == ("encodings", "rope-axes"):
+        # As many axes as the usage has sections; even sides, for blocks of patches.
+        needed["grid"] = ",".join(["3", "2", "4", "6"][-len(example.parameters["sections"].split(",")) :])
     names = [name for name in scheme.params.model_fields if (scheme.key, name) not in NOT_NEEDED]
     fitting = {name: text for name, text in needed.items() if name in names}
     return fitting | NEEDED.get(scheme.key, {}) | dict(example.parameters)
@@ -108,6 +122,11 @@ def arrays(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Arra
             required = [array.name for array in scheme.inputs if array.required]
             return {name: np.roll(np.eye(5, dtype=np.int64), shift) for shift, name in enumerate(required)}
         given = {array.name: first for array in scheme.inputs if array.required}
+        if scheme.key in MARKED:
+            given[MARKED[scheme.key]] = np.array([0, 1, 1, 0, 1])
+        if scheme.key == ("apply", "rope-axes"):
+            axes = len(example.parameters["sections"].split(","))
+            given["positions"] = np.arange(5 * axes).reshape(5, axes)
         return given | ({"mask": first > 0} if "mask" in given else {})
     body = example.body or {}
     given = {name: np.asarray(value) for name, value in body.get("tensors", {}).items()}
@@ -142,7 +161,7 @@ def test_it_says_what_it_is(scheme: Scheme[Any, Any]) -> None:
     assert scheme.rounding in promised
     assert scheme.revision >= 1
     assert scheme.properties["learned parameters"]
-    assert scheme.needs_body == (scheme.family in ("apply", "learned") or scheme.key in BODY_ONLY)
+    assert scheme.needs_body == (scheme.family in ("apply", "learned", "positions") or scheme.key in BODY_ONLY)
 
 
 @Records
@@ -156,7 +175,7 @@ def test_parameters_explain_themselves(scheme: Scheme[Any, Any]) -> None:
 def test_examples_work_and_tensors_are_as_announced(scheme: Scheme[Any, Any]) -> None:
     assert scheme.examples
     for example in scheme.examples:
-        params, inputs = scheme.params(**example.query), arrays(scheme, example)
+        params, inputs = scheme.params(**sample(scheme, example)), arrays(scheme, example)
         announced = scheme.tensors(params, inputs)
         got = whole(scheme, params, inputs)
         assert list(got) == list(announced)
@@ -171,7 +190,7 @@ def test_examples_work_and_tensors_are_as_announced(scheme: Scheme[Any, Any]) ->
 
 @Records
 def test_facts_and_notes_are_plain_values(scheme: Scheme[Any, Any]) -> None:
-    params, inputs = scheme.params(**scheme.examples[0].query), arrays(scheme, scheme.examples[0])
+    params, inputs = scheme.params(**sample(scheme, scheme.examples[0])), arrays(scheme, scheme.examples[0])
     assert all(isinstance(value, int | float | str | list) for value in scheme.facts(params, inputs).values())
     assert all(isinstance(note, str) for note in scheme.notes(params, inputs))
     assert scheme.state_bytes(params, inputs) >= 0

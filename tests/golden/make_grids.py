@@ -95,6 +95,18 @@ def encodings(axes: int, channels: int) -> Any:
     return module(channels)(library("torch").zeros(1, *(3, *SIDES)[3 - axes :], channels))[0]
 
 
+def encodings_permuted(axes: int, channels: int) -> Any:
+    module = getattr(library("positional_encodings.torch_encodings"), f"PositionalEncodingPermute{axes}D")
+    return module(channels)(library("torch").zeros(1, channels, *(3, *SIDES)[3 - axes :]))[0]
+
+
+def detr_module() -> Any:
+    """DETR's own answer, (batch, channel, height, width)."""
+    torch = library("torch")
+    module = transformers("detr").DetrSinePositionEmbedding(12, normalize=True)
+    return module(torch.Size((3, 24, *SIDES)), "cpu", torch.float32, torch.tensor(MASK))
+
+
 def detr(model: str, name: str, *, normalize: bool = True) -> Any:
     torch = library("torch")
     module = getattr(transformers(model), name)(12, normalize=normalize)
@@ -177,6 +189,8 @@ CASES = {
     "positional_encodings_2d": Case(lambda: encodings(2, 24)),
     "positional_encodings_2d_cut": Case(lambda: encodings(2, 10), {"grid": "4,6", "dim": "10"}),
     "positional_encodings_2d_odd": Case(lambda: encodings(2, 7), {"grid": "4,6", "dim": "7"}),
+    "positional_encodings_2d_permuted": Case(lambda: encodings_permuted(2, 10), {"grid": "4,6", "dim": "10"}),
+    "positional_encodings_3d_permuted": Case(lambda: encodings_permuted(3, 20), {"grid": "3,4,6", "dim": "20"}),
     "diffusers_3d": Case(
         lambda: diffusers().get_3d_sincos_pos_embed(32, (6, 4), 3).flatten(0, 1), VIDEO, exact_angles=True
     ),
@@ -184,6 +198,7 @@ CASES = {
     "positional_encodings_3d": Case(lambda: encodings(3, 32), VIDEO),
     "positional_encodings_3d_cut": Case(lambda: encodings(3, 7), {"grid": "3,4,6", "dim": "7"}),
     "detr": Case(lambda: detr("detr", "DetrSinePositionEmbedding"), MASKED),
+    "detr_module": Case(detr_module, MASKED),
     "conditional_detr": Case(lambda: detr("conditional_detr", "ConditionalDetrSinePositionEmbedding"), MASKED),
     "maskformer": Case(lambda: detr("maskformer", "MaskFormerSinePositionEmbedding"), MASKED),
     "mask2former": Case(lambda: detr("mask2former", "Mask2FormerSinePositionEmbedding"), MASKED),

@@ -116,6 +116,11 @@ def florence2(dim: int) -> Any:
     return library("torch").stack([sine, cosine], dim=2).reshape(LENGTH, dim)
 
 
+def patchtst(dim: int) -> Any:
+    config = SimpleNamespace(positional_encoding_type="sincos", d_model=dim)
+    return modeling("patchtst").PatchTSTPositionalEncoding._init_pe(config, LENGTH).detach()
+
+
 def canary(dim: int) -> Any:
     return modeling("canary").CanaryPositionalEmbedding(LENGTH, dim)(library("torch").arange(LENGTH))
 
@@ -206,6 +211,7 @@ LIBRARIES = {
     "florence2": Library(florence2),
     "fun_asr": Library(fun_asr),
     "canary": Library(canary),
+    "patchtst": Library(patchtst),
     "timesfm": Library(timesfm, (2, *EVEN)),
     "gemma_audio": Library(gemma_audio),
     "diffusers": Library(diffusers),

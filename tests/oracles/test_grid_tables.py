@@ -34,11 +34,13 @@ TABLES = {
             "positional_encodings_2d_cut",
             "positional_encodings_2d_odd",
         ),
+        "positional-encodings-permute": ("positional_encodings_2d_permuted",),
     },
     "encodings/sinusoidal-3d": {
         "diffusers": ("diffusers_3d",),
         "cogvideox": ("cogvideox",),
         "positional-encodings": ("positional_encodings_3d", "positional_encodings_3d_cut"),
+        "positional-encodings-permute": ("positional_encodings_3d_permuted",),
     },
     "encodings/detr": {
         "detr": (
@@ -51,6 +53,7 @@ TABLES = {
             "sam2",
             "sam3",
         ),
+        "detr-module": ("detr_module",),
         "deformable-detr": ("deformable_detr",),
         "dab-detr": ("dab_detr",),
         "grounding-dino": ("grounding_dino", "mm_grounding_dino"),
@@ -152,6 +155,8 @@ def test_a_usage_of_a_feature_map_is_its_librarys(
         farthest = 3.2e6 if "offset" in usage.parameters else 6.3
         table = grids[f"{name}.table"]
         check(ours, table, exact_angles=False, farthest=farthest)
+        if "channel_axis" in usage.parameters:
+            continue
         seen = MASK.reshape(3, -1)
         assert np.abs(ours[seen].astype(np.float64) - table[seen]).max() <= 3 * ULP * 6.3 + ULP
 

@@ -212,3 +212,13 @@ def test_the_whole_table_of_the_introductions(direct: Client, batch_axis: str, a
     assert np.abs(table[:, same].astype(np.float64) - theirs[:, same]).max() <= 1.2e-7
     at = np.arange(5000)[:, None] * np.repeat(frequencies.astype(np.float64), 2)
     assert (np.abs(table.astype(np.float64) - theirs) <= at * 3 * 2 * EPS + 2 * EPS).all()
+
+
+@proves("encodings/sinusoidal", {"patchtst": "patchtst"})
+def test_patchtst(direct: Client, sinusoids: Numbers, usage: Usage, oracle: str) -> None:
+    for dim in LIBRARIES[oracle].dims:
+        theirs = sinusoids[f"{oracle}.{dim}"]
+        ours = asked(direct, SINUSOIDAL, length=LENGTH, dim=dim, **usage.parameters)["encoding"][ROWS]
+        at = angles(direct, np.array(ROWS, np.float64), dim, {})
+        # As above, over ten times a deviation of 0.6 at least; and their mean and deviation are float32's.
+        assert (np.abs(ours.astype(np.float64) - theirs) <= (at * (3 * np.log(10000) + 6) + 30) * EPS / 6).all()

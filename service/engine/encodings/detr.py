@@ -1,6 +1,7 @@
 """DETR's sine encoding of a feature map: cumulative counts of pixels, normalised, in sines and cosines."""
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Annotated, Literal, NamedTuple
 
@@ -14,14 +15,19 @@ from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES
 from service.engine.grid_sinusoids import (
     TWO_PI,
+    ChannelAxis,
     Columns,
     GridLayout,
+    Layer,
+    Pairs,
     Writer,
     arranged,
-    detr_writer,
+    detr_pairs,
     power_table,
     refuse_indivisible,
-    write_axis,
+    with_channels,
+    write_cells,
+    write_planes,
 )
 from service.engine.grids import Along, along, per_axis
 from service.engine.pairs import Floats
@@ -36,7 +42,6 @@ from service.engine.scheme import (
     Params,
     Scheme,
     Sequence,
-    Tensor,
     Tensors,
     Usage,
     unused,
@@ -86,6 +91,7 @@ class Detr(Params):
             description="`flat`: one axis of all pixels, row by row, as the encoder reads them; `kept`: height, width."
         ),
     ] = "flat"
+    channel_axis: ChannelAxis = "last"
     arithmetic: Annotated[
         Literal["exact", "float32"],
         Field(
@@ -105,8 +111,9 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What writes each axis, height then width, and the mask's counts of each."""
+    """The pairs of each axis, height then width, what writes them, and the mask's counts of each."""
 
+    pairs: tuple[Pairs, Pairs]
     writers: tuple[Writer, Writer]
     counts: tuple[Counts, Counts] | None
 
@@ -162,9 +169,8 @@ def _tensors(params: Detr, inputs: Inputs) -> Tensors:
     shape = sides
     if params.grid_axes == "flat":
         axes, shape = ("position",), (prod(sides),)
-    if "mask" in inputs and inputs["mask"].ndim == 3:
-        axes, shape = ("batch", *axes), (len(inputs["mask"]), *shape)
-    return {"encoding": Tensor((*axes, "channel"), (*shape, params.dim), params.dtype)}
+    batch = inputs["mask"].shape[:-2] if "mask" in inputs else ()
+    return {"encoding": with_channels(axes, shape, params.dim, params.channel_axis, params.dtype, batch)}
 
 
 def _bases(params: Detr) -> tuple[float, ...]:
@@ -174,8 +180,8 @@ def _bases(params: Detr) -> tuple[float, ...]:
 def _prepare(params: Detr, inputs: Inputs) -> State:
     pixels = _pixels(params, inputs)
     counts = None if pixels is None else (_counted(pixels, 1), _counted(pixels, 2))
-    height, width = (detr_writer(base, params.dim // 2, params.arithmetic) for base in _bases(params))
-    return State((height, width), counts)
+    height, width = (detr_pairs(base, params.dim // 2, params.arithmetic) for base in _bases(params))
+    return State((height, width), (height.writer(), width.writer()), counts)
 
 
 def _counted(pixels: Booleans, axis: int) -> Counts:
@@ -184,15 +190,27 @@ def _counted(pixels: Booleans, axis: int) -> Counts:
 
 
 def _rows(params: Detr, inputs: Inputs, state: State, _tensor: str, start: int, stop: int) -> Array:
-    out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
-    sides = _sides(params, inputs)
-    for axis, columns in _columns(params).items():
-        if state.counts is None:
-            at, places = _of_index(params, along(sides, axis, start, stop), sides[axis])
-        else:
-            at, places = _of_mask(params, state.counts[axis], axis, start, stop)
-        write_axis(state.writers[axis], at, places, columns, params.dim // 4, out)
+    sides, dtype = _sides(params, inputs), DTYPES[params.dtype]
+    layers = [
+        Layer(state.pairs[axis], state.writers[axis], columns, partial(_placed, params, sides, state.counts, axis))
+        for axis, columns in _columns(params).items()
+    ]
+    if params.channel_axis == "first":
+        out = np.empty((stop - start, sides[1] if params.grid_axes == "kept" else prod(sides)), dtype)
+        write_planes(layers, params.dim, prod(sides), start, out)
+    else:
+        out = np.empty((stop - start, params.dim), dtype)
+        write_cells(layers, start, out)
     return out
+
+
+def _placed(
+    params: Detr, sides: tuple[int, ...], counts: tuple[Counts, Counts] | None, axis: int, start: int, stop: int
+) -> tuple[Floats, NDArray[np.intp]]:
+    """The positions along an axis of those pixels, each once, and the place of every pixel's among them."""
+    if counts is None:
+        return _of_index(params, along(sides, axis, start, stop), sides[axis])
+    return _of_mask(params, counts[axis], axis, start, stop)
 
 
 def _columns(params: Detr) -> dict[int, Columns]:
@@ -258,8 +276,8 @@ step rounded; the table is exact for these. Each axis has half of the channels: 
 **Channel order**: y's half, then x's, in each sin w_0, cos w_0, sin w_1, cos w_1, ... (`axis_order`, `layout`).
 
 **Axes**: (position, channel), the pixels row by row, as the encoder reads them after flattening; with `grid_axes=kept`
-(height, width, channel), where the libraries' modules answer with the channel before height and width. A mask of a
-batch brings a first axis of its own."""
+(height, width, channel); with `channel_axis=first` besides (channel, height, width), as the libraries' modules answer.
+A mask of a batch brings a first axis of its own."""
 
 SCHEME: Scheme[Detr, State] = Scheme(
     family="encodings",
@@ -303,6 +321,11 @@ SCHEME: Scheme[Detr, State] = Scheme(
         ),
         Usage("DAB-DETR", {"base": "20", "arithmetic": "float32"}, preset="dab-detr"),
         Usage("Grounding DINO, MM Grounding DINO", {"base": "20", "arithmetic": "float32"}, preset="grounding-dino"),
+        Usage(
+            "the modules themselves: (batch, channel, height, width)",
+            {"grid_axes": "kept", "channel_axis": "first", "arithmetic": "float32"},
+            preset="detr-module",
+        ),
         Usage(
             "transformers' DETR modules without normalize=True, which is their default",
             {"normalize": "none", "arithmetic": "float32"},

@@ -13,7 +13,7 @@ from service.engine.grid_sinusoids import (
     GridLayout,
     Writer,
     arranged,
-    detr_writer,
+    detr_pairs,
     power_table,
     refuse_indivisible,
 )
@@ -80,7 +80,7 @@ def _tensors(params: DetrBoxes, inputs: Inputs) -> Tensors:
 
 def _prepare(params: DetrBoxes, _inputs: Inputs) -> Writer:
     scale = angle_factor("two-pi") if params.scale is None else params.scale
-    return detr_writer(params.base, params.dim, params.arithmetic, scale)
+    return detr_pairs(params.base, params.dim, params.arithmetic, scale).writer()
 
 
 def _rows(params: DetrBoxes, inputs: Inputs, state: Writer, _tensor: str, start: int, stop: int) -> Array:

@@ -17,10 +17,14 @@ from service.engine.sinusoids import (
     arithmetic_note,
     channels,
     fastest,
+    frequencies,
     refuse_slow,
     table_angles,
     write_table,
 )
+from service.engine.standardised import Standardised
+
+MOST_SUMMED = 8192  # channels, half a second of work
 
 Output = Annotated[
     Literal["encoding", "angles", "frequencies"],
@@ -40,6 +44,13 @@ class Sinusoidal(SinusoidalTable, Positioned):
         Literal["none", "unit"],
         Field(description="`unit`: every position is divided by length - 1, so that a table runs from 0 to 1."),
     ] = "none"
+    standardisation: Annotated[
+        Literal["none", "tenth"],
+        Field(
+            description="`tenth`: the mean of all values of the table is taken from each, which is then divided by ten "
+            "times their (unbiased) standard deviation, as PatchTST; exact, of a length and not of positions."
+        ),
+    ] = "none"
     dtype: DType = "float32"
     batch_axis: BatchAxis = "none"
     output: Output = "encoding"
@@ -53,6 +64,7 @@ def _tensors(params: Sinusoidal, inputs: Inputs) -> Tensors:
         return {"frequencies": Tensor(("frequency",), (count,), params.dtype)}
     places = where(params, inputs)
     _refuse_position_rules(params)
+    _refuse_to_standardise(params)
     last, width = ("channel", params.dim) if params.output == "encoding" else ("frequency", count)
     if params.output == "angles":
         refuse_overflow(fast * places.farthest, params.dtype, "the largest angle")
@@ -61,7 +73,7 @@ def _tensors(params: Sinusoidal, inputs: Inputs) -> Tensors:
 
 
 def _refuse_position_rules(params: Sinusoidal) -> None:
-    for name, plain in (("order", "ascending"), ("normalisation", "none")):
+    for name, plain in (("order", "ascending"), ("normalisation", "none"), ("standardisation", "none")):
         if params.length is None and getattr(params, name) != plain:
             raise Refusal(name, "conflict", f"{name} and positions exclude each other; positions say everything")
     if params.normalisation == "unit":
@@ -72,6 +84,23 @@ def _refuse_position_rules(params: Sinusoidal) -> None:
             detail = "normalisation=unit is exact; no model code is known whose steps in float32 it could follow"
             raise Refusal("normalisation", "conflict", detail)
         refuse_slow(params, params.dim, (params.length or 2) - 1)
+
+
+def _refuse_to_standardise(params: Sinusoidal) -> None:
+    """Refuse tables whose mean and deviation would be of something else than their sines and cosines."""
+    if params.standardisation == "none":
+        return
+    for name in ("length", "dim"):
+        if getattr(params, name) == 1:
+            detail = f"{name} is 1; standardisation=tenth needs several positions of several channels: 2 or more"
+            raise Refusal(name, "out_of_range", detail, limit=2, requested=1)
+    if params.dim > MOST_SUMMED:
+        detail = f"dim is {params.dim}; standardisation=tenth sums up to {MOST_SUMMED} channels to 80 digits"
+        raise Refusal("dim", "out_of_range", detail, limit=MOST_SUMMED, requested=params.dim)
+    zeros = params.padding_idx is not None or (params.dim % 2 == 1 and params.odd_width == "zero-column")
+    if params.arithmetic != "exact" or zeros:
+        detail = "standardisation=tenth is exact and of all values: no float32 steps, padding row or column of zeros"
+        raise Refusal("standardisation", "conflict", detail)
 
 
 def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -85,8 +114,13 @@ def _with_batch_axis(batch_axis: str, places: Where) -> tuple[tuple[str, ...], t
 
 
 def _prepare(params: Sinusoidal, _inputs: Inputs) -> Angles:
+    length = params.length or 2
     normalised = params.normalisation == "unit" and params.output != "frequencies"
-    return table_angles(params, params.dim, (params.length or 2) - 1 if normalised else 1)
+    divisor = length - 1 if normalised else 1
+    if params.standardisation == "none" or params.output != "encoding":
+        return table_angles(params, params.dim, divisor)
+    cosines = channels(params.dim, params.layout, params.odd_width).cosine_count
+    return Standardised(frequencies(params, params.dim) / divisor, cosines, params.offset, length)
 
 
 def _rows(params: Sinusoidal, inputs: Inputs, state: Angles, tensor: str, start: int, stop: int) -> Array:
@@ -112,7 +146,8 @@ def _positions(params: Sinusoidal, inputs: Inputs, start: int, stop: int) -> tup
 
 
 def _sequence(params: Sinusoidal, inputs: Inputs) -> Sequence | None:
-    alone = params.output == "frequencies" or params.order == "descending" or params.normalisation == "unit"
+    of_the_whole = params.normalisation == "unit" or params.standardisation == "tenth"
+    alone = of_the_whole or params.output == "frequencies" or params.order == "descending"
     return None if alone else sequence(params, inputs)
 
 
@@ -122,10 +157,13 @@ def _facts(params: Sinusoidal, _inputs: Inputs) -> Facts:
 
 
 def _notes(params: Sinusoidal, _inputs: Inputs) -> list[str]:
-    of_values = ("layout", "padding_idx", "encoding_scale", "amplitude")
+    of_values = ("layout", "padding_idx", "encoding_scale", "amplitude", "standardisation")
     of_positions = ("length", "offset", "positions", "order", "normalisation", "batch_axis")
     without = {"encoding": (), "angles": of_values, "frequencies": (*of_positions, *of_values)}
-    return arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
+    notes = arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
+    if params.standardisation == "tenth" and params.output == "encoding":
+        notes += unused(params, ("encoding_scale", "amplitude"), "standardisation=tenth")
+    return notes
 
 
 DESCRIPTION = """\
@@ -142,10 +180,9 @@ Axes: (position, channel).
 A preset is a library's convention in exact arithmetic, unless it says otherwise; `arithmetic=float32` beside it takes
 the steps of PyTorch code (CTRL, Transformer-XL, XLNet and x-transformers have `frequency_form=power`).
 
-**Left out**: PatchTST's table, which is shifted and divided by the mean and the deviation of all its values;
-tensor2tensor's signal of several axes and positions in images (encodings of several axes); linear and octave bands,
-which are `encodings/fourier`, and random ones, `encodings/gaussian-fourier`. With padding, fairseq's positions are the
-caller's: `padding_idx` plus the running count of what is no padding."""
+**Elsewhere**: positions in images are `encodings/sinusoidal-2d`, in video `encodings/sinusoidal-3d`; linear and octave
+bands `encodings/fourier`, random ones `encodings/gaussian-fourier`. With padding, fairseq's positions are the caller's:
+`padding_idx` plus the running count of what is no padding."""
 
 SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     family="encodings",
@@ -221,6 +258,7 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
             {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"},
             "x-transformers",
         ),
+        Usage("PatchTST, PatchTSMixer (positional_encoding_type sincos)", {"standardisation": "tenth"}, "patchtst"),
         Usage(
             "MusicGen, MusicGen Melody",
             {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"},

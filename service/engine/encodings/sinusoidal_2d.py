@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.grid_sinusoids import POSITIONAL_ENCODINGS, TENSOR2TENSOR, GridTable, grid_scheme, share
+from service.engine.grid_sinusoids import (
+    POSITIONAL_ENCODINGS,
+    POSITIONAL_ENCODINGS_PERMUTE,
+    TENSOR2TENSOR,
+    GridTable,
+    grid_scheme,
+    share,
+)
 from service.engine.grids import per_axis
 from service.engine.quantities import Grid2D
 from service.engine.scheme import Example, Usage
@@ -59,7 +66,7 @@ k; `w-first` has x before y; `interleaved` sin, cos, sin, cos, ... in the half o
 sin(x w), cos(y w), cos(x w).
 
 **Axes**: (position, channel), the cells row by row after `class_tokens` rows of zeros; with `grid_axes=kept` (height,
-width, channel)."""
+width, channel). `channel_axis=first` puts the channel before them."""
 
 SCHEME = grid_scheme(
     name="sinusoidal-2d",
@@ -131,6 +138,11 @@ SCHEME = grid_scheme(
             preset="timm-reversed",
         ),
         Usage("positional-encodings PositionalEncoding2D", POSITIONAL_ENCODINGS, preset="positional-encodings"),
+        Usage(
+            "positional-encodings PositionalEncodingPermute2D",
+            POSITIONAL_ENCODINGS_PERMUTE,
+            preset="positional-encodings-permute",
+        ),
         Usage("tensor2tensor add_timing_signal_nd", TENSOR2TENSOR, preset="tensor2tensor"),
     ),
 )

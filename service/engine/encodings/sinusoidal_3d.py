@@ -8,6 +8,7 @@ from pydantic import Field
 from service.engine.grid_sinusoids import (
     CELLS,
     POSITIONAL_ENCODINGS,
+    POSITIONAL_ENCODINGS_PERMUTE,
     TENSOR2TENSOR,
     GridTable,
     grid_scheme,
@@ -67,7 +68,7 @@ cos(x w), each with all k; `interleaved` sin, cos, sin, cos, ... in the share of
 then all cosines.
 
 **Axes**: (position, channel), frame by frame and row by row after `class_tokens` rows of zeros; with `grid_axes=kept`
-(frames, height, width, channel)."""
+(frames, height, width, channel). `channel_axis=first` puts the channel before them."""
 
 SCHEME = grid_scheme(
     name="sinusoidal-3d",
@@ -114,6 +115,11 @@ SCHEME = grid_scheme(
         Usage("V-JEPA", {"channel_split": "time-half"}, preset="v-jepa"),
         Usage("V-JEPA, uniform_power=True", {"channel_split": "rounded-up"}, preset="v-jepa-uniform-power"),
         Usage("positional-encodings PositionalEncoding3D", POSITIONAL_ENCODINGS, preset="positional-encodings"),
+        Usage(
+            "positional-encodings PositionalEncodingPermute3D",
+            POSITIONAL_ENCODINGS_PERMUTE,
+            preset="positional-encodings-permute",
+        ),
         Usage("tensor2tensor add_timing_signal_nd", TENSOR2TENSOR, preset="tensor2tensor"),
     ),
 )

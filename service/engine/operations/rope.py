@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
@@ -26,32 +24,26 @@ from service.engine.rotary import (
     table_width,
 )
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
+from service.engine.turning import (
+    Axes,
+    Direction,
+    Table,
+    queries_and_keys,
+    turned_rows,
+    turned_tensors,
+    vector_rows,
+)
 from service.engine.vectors import (
     VECTOR_POSITIONS,
     Placed,
     Rows,
-    aligned,
     answer_dtype,
-    block,
     positions_of,
     refuse_odd_shapes,
     refuse_overflow,
-    vector_axes,
 )
 from service.engine.xpos import Role
-
-Axes = Annotated[
-    Literal["heads-length", "length-heads"],
-    Field(
-        description="Order of the axes before the channels when there are more than two: `heads-length` "
-        "(…, heads, length, dim) or `length-heads` (…, length, heads, dim)."
-    ),
-]
-Direction = Annotated[
-    Literal["forward", "inverse"],
-    Field(description="`forward` turns by p * w_k, times A; `inverse` undoes it."),
-]
 
 
 class ApplyRope(Rotary, Placed):
@@ -59,20 +51,6 @@ class ApplyRope(Rotary, Placed):
 
     axes: Axes = "heads-length"
     direction: Direction = "forward"
-
-
-# Rows are turned in runs of about this size: they, their table rows and their partners stay in second-level cache.
-RUN_BYTES = 1 << 17
-
-
-class Table(NamedTuple):
-    """Full-width rows of the table, so that a row x turns into x * cos + partner(x) * sin.
-
-    For the first channel of a pair `sin` holds -sin(p w_k), for the second +sin(p w_k).
-    """
-
-    cos: Array
-    sin: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +62,12 @@ class Turn:
     tables: Mapping[tuple[Role, str], Table]
 
 
-def _arrays(inputs: Inputs) -> dict[str, Array]:
-    return {name: inputs[name] for name in ("q", "k") if name in inputs}
-
-
 def _rows_of(params: ApplyRope, shape: tuple[int, ...], batches: int = 0) -> Rows:
-    if len(shape) == 1:
-        return Rows((1, *shape), 0, batches)
-    back = 3 if len(shape) > 2 and params.axes == "length-heads" else 2
-    return Rows(shape, len(shape) - back, batches)
+    return vector_rows(params.axes, shape, batches)
 
 
 def _check(params: ApplyRope, inputs: Inputs) -> int:
-    arrays = _arrays(inputs)
+    arrays = queries_and_keys(inputs)
     for name, array in arrays.items():
         refuse_odd_shapes(name, array, 1, "(…, heads, length, dim), (length, dim) or (dim)")
         refuse_overflow(name, array, answer_dtype(params.dtype, array))
@@ -114,25 +85,17 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
 
 def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:
     width = _check(params, inputs)
-    arrays = _arrays(inputs)
+    arrays = queries_and_keys(inputs)
     at, _ = positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
     for name, array in arrays.items():
         dtype = answer_dtype(params.dtype, array)
         refuse_far_xpos(params, width, at, dtype, _role(params, name), params.direction)
-    inner = ("head", "position", "channel") if params.axes == "heads-length" else ("position", "head", "channel")
-    return {
-        name: Tensor(
-            vector_axes(array.ndim, inner if array.ndim > 2 else ("position", "channel")),
-            array.shape,
-            answer_dtype(params.dtype, array),
-        )
-        for name, array in arrays.items()
-    }
+    return turned_tensors(inputs, params.axes, params.dtype)
 
 
 def _prepare(params: ApplyRope, inputs: Inputs) -> Turn:
     width = _check(params, inputs)
-    arrays = _arrays(inputs)
+    arrays = queries_and_keys(inputs)
     at, batches = positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
     angles = {role: rotary_angles(params, width, params.direction, role) for role in _roles(params, arrays)}
     wanted = {(_role(params, name), answer_dtype(params.dtype, array)) for name, array in arrays.items()}
@@ -162,49 +125,9 @@ def _table(params: ApplyRope, angles: Angles, at: Values, width: int, dtype: str
 
 def _rows(params: ApplyRope, inputs: Inputs, state: Turn, tensor: str, start: int, stop: int) -> Array:
     array = inputs[tensor]
-    dtype = answer_dtype(params.dtype, array)
-    table = state.tables[_role(params, tensor), dtype]
-    x = block(array, start, stop, dtype)
-    out = np.empty(x.shape, x.dtype)
-    most = max(1, RUN_BYTES // (x.shape[1] * x.itemsize))
-    for run in _rows_of(params, array.shape, state.batches).runs(start, stop, most):
-        cos, sin = (part[run.table, None] for part in table)
-        turn(aligned(x, run), cos, sin, params.pairing, aligned(out, run))
-    return out
-
-
-def turn(x: Array, cos: Array, sin: Array, pairing: str, out: Array) -> None:
-    """out = x turned: x * cos + partner(x) * sin, two products and one sum a channel, each rounded in x's format.
-
-    With `sin` negative for the first of each pair that is y_1 = x_1 c - x_2 s, y_2 = x_2 c + x_1 s. All arrays are
-    (positions, rows of each, channels); channels beyond the width of `cos` pass through.
-
-    >>> x, out = np.array([[[1.0, 2.0]]]), np.empty((1, 1, 2))
-    >>> turn(x, np.array([[[0.0, 0.0]]]), np.array([[[-1.0, 1.0]]]), "half", out)  # a quarter turn
-    >>> out.tolist()
-    [[[-2.0, 1.0]]]
-    """
-    width = cos.shape[-1]
-    turned, rest = out[..., :width], out[..., width:]
-    # The caller's infinities and overflows follow IEEE arithmetic; they are not the service's to warn of.
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        np.multiply(x[..., :width], cos, out=turned)
-        other = partners(x[..., :width], pairing)
-        np.multiply(other, sin, out=other)
-        np.add(turned, other, out=turned)
-    rest[...] = x[..., width:]
-
-
-def partners(x: Array, pairing: str) -> Array:
-    """Each channel's partner in its place: the two halves, or the two of every pair, change places.
-
-    >>> partners(np.arange(4.0), "half").tolist(), partners(np.arange(4.0), "interleaved").tolist()
-    ([2.0, 3.0, 0.0, 1.0], [1.0, 0.0, 3.0, 2.0])
-    """
-    other = np.empty(x.shape, x.dtype)
-    first, second = pair_members(pairing, x.shape[-1])
-    other[..., first], other[..., second] = x[..., second], x[..., first]
-    return other
+    table = state.tables[_role(params, tensor), answer_dtype(params.dtype, array)]
+    members = pair_members(params.pairing, state.width)
+    return turned_rows(array, _rows_of(params, array.shape, state.batches), table, members, start, stop)
 
 
 def _facts(params: ApplyRope, inputs: Inputs) -> Facts:

@@ -1,0 +1,234 @@
+"""RoPE on several axes applied to the caller's queries and keys (M-RoPE, vision towers, video models)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from service.engine.errors import Refusal
+from service.engine.rope_axes import fastest_of, notes_of, placed, positions_along, waves_of, write_axis
+from service.engine.rope_sections import RopeAxes, RopeAxesRule, channel_columns, letters_of, members_of, rotated
+from service.engine.rounding import DTYPES
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
+from service.engine.turning import (
+    Axes,
+    Direction,
+    Members,
+    Table,
+    queries_and_keys,
+    turned_rows,
+    turned_tensors,
+    vector_rows,
+)
+from service.engine.vectors import (
+    SameDType,
+    answer_dtype,
+    refuse_odd_shapes,
+    refuse_overflow,
+)
+
+WIDEST = 65_536
+
+
+class ApplyRopeAxes(RopeAxesRule):
+    """Parameters of `apply/rope-axes`."""
+
+    axes: Axes = "heads-length"
+    direction: Direction = "forward"
+    turning: Annotated[
+        Literal["pairs", "neighbours"],
+        Field(
+            description="Which channels turn by the tables: the `pairs` of the pairing; or `neighbours` 2k with 2k + 1 "
+            "whatever the tables are in (V-JEPA 2, with pairing=half-per-axis: no rotation)."
+        ),
+    ] = "pairs"
+    dtype: SameDType = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The pairs, how many leading axes have positions of their own, and the table by number format."""
+
+    members: Members
+    batches: int
+    tables: Mapping[str, Table]
+
+
+def _rule(params: ApplyRopeAxes, inputs: Inputs) -> RopeAxes:
+    """The rotation of heads as wide as the queries."""
+    given = {name: getattr(params, name) for name in RopeAxesRule.model_fields}
+    return RopeAxes(dim=inputs["q"].shape[-1], **given)
+
+
+def _check(params: ApplyRopeAxes, inputs: Inputs) -> RopeAxes:
+    for name, array in queries_and_keys(inputs).items():
+        refuse_odd_shapes(name, array, 2, "(…, heads, length, dim) or (length, dim)")
+        refuse_overflow(name, array, answer_dtype(params.dtype, array))
+        if array.shape[-1] != inputs["q"].shape[-1]:
+            detail = f"{name} has heads of {array.shape[-1]} channels and q of {inputs['q'].shape[-1]}; make them equal"
+            raise Refusal(f"/tensors/{name}", "shape", detail)
+    if not 2 <= inputs["q"].shape[-1] <= WIDEST:
+        detail = f"q has heads of {inputs['q'].shape[-1]} channels; 2 to {WIDEST} will do"
+        raise Refusal("/tensors/q", "shape", detail, limit=WIDEST)
+    rule = _rule(params, inputs)
+    channel_columns(rule)
+    fastest_of(rule, placed(rule, inputs).grid)
+    _batches(params, rule, inputs)
+    return rule
+
+
+def _batches(params: ApplyRopeAxes, rule: RopeAxes, inputs: Inputs) -> int:
+    """How many leading axes of the vectors have positions of their own; refuses positions that do not fit."""
+    shape = placed(rule, inputs).where.shape
+    # (1, length, axes), as position ids often come, is one list for the whole batch.
+    shape = shape if prod(shape[:-1]) > 1 else shape[-1:]
+    pointer = "/positions" if "positions" in inputs else "grid"
+    for name, array in queries_and_keys(inputs).items():
+        of = vector_rows(params.axes, array.shape)
+        wanted = (*array.shape[: len(shape) - 1], of.length)
+        if len(shape) - 1 > of.length_axis or shape != wanted:
+            detail = f"there are positions for {shape}; {name} {array.shape} has {of.length} along its length axis"
+            raise Refusal(pointer, "shape", detail)
+    return len(shape) - 1
+
+
+def _tensors(params: ApplyRopeAxes, inputs: Inputs) -> Tensors:
+    _check(params, inputs)
+    return turned_tensors(inputs, params.axes, params.dtype)
+
+
+def _prepare(params: ApplyRopeAxes, inputs: Inputs) -> Turn:
+    rule = _check(params, inputs)
+    width = rotated(rule)
+    neighbours = np.arange(0, width, 2), np.arange(1, width, 2)
+    members = neighbours if params.turning == "neighbours" else members_of(rule, width)
+    dtypes = {answer_dtype(params.dtype, array) for array in queries_and_keys(inputs).values()}
+    tables = {dtype: _table(params, rule, inputs, members, dtype) for dtype in dtypes}
+    return Turn(members, _batches(params, rule, inputs), tables)
+
+
+def _table(params: ApplyRopeAxes, rule: RopeAxes, inputs: Inputs, members: Members, dtype: str) -> Table:
+    places = placed(rule, inputs)
+    rows, width = prod(places.where.shape), rotated(rule)
+    table = Table(np.empty((rows, width), DTYPES[dtype]), np.empty((rows, width), DTYPES[dtype]))
+    for waves in waves_of(rule, channel_columns(rule), places.grid):
+        at = positions_along(rule, inputs, waves.axis, 0, rows)
+        write_axis(waves, at, "cos", table.cos)
+        write_axis(waves, at, "sin", table.sin)
+    back = members[1] if params.direction == "inverse" else members[0]
+    table.sin[:, back] = -table.sin[:, back]
+    return table
+
+
+def _rows(params: ApplyRopeAxes, inputs: Inputs, state: Turn, tensor: str, start: int, stop: int) -> Array:
+    array = inputs[tensor]
+    of = vector_rows(params.axes, array.shape, state.batches)
+    table = state.tables[answer_dtype(params.dtype, array)]
+    return turned_rows(array, of, table, state.members, start, stop)
+
+
+def _facts(params: ApplyRopeAxes, inputs: Inputs) -> Facts:
+    rule = _rule(params, inputs)
+    axes = letters_of(channel_columns(rule), len(params.sections))
+    return {"rotary_dim": rotated(rule), "attention_factor": 1.0, "axes_of_channels": axes}
+
+
+def _resolve(params: ApplyRopeAxes, inputs: Inputs) -> ApplyRopeAxes:
+    return params.model_copy(update={"rotary_dim": rotated(_rule(params, inputs))})
+
+
+def _notes(params: ApplyRopeAxes, inputs: Inputs) -> list[str]:
+    notes = notes_of(_rule(params, inputs), inputs)
+    if params.turning == "neighbours":
+        notes.append("turning=neighbours is no rotation unless neighbours share an angle")
+    return notes
+
+
+def _state_bytes(params: ApplyRopeAxes, inputs: Inputs) -> int:
+    """cos and sin of every position in the widest number format, and what is made on the way."""
+    rule = _rule(params, inputs)
+    return 4 * 8 * prod(placed(rule, inputs).where.shape) * rotated(rule)
+
+
+DESCRIPTION = """\
+Turns the channels of q (and k) by the tables of `encodings/rope-axes`: with c and s the cosine and sine of a channel,
+
+- of a pair's first channel: `y = x c - x' s`, of its second: `y = x c + x' s`, x' being the other member.
+
+The positions are a `grid` in the query, or `positions` in the body, (length, axes) or one such list for each entry of
+the leading axes. Channels beyond `rotary_dim` pass through, and the **channel order** stays as it came. Two axes are
+(length, dim); more are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may have fewer
+heads than q. cos and sin are rounded once to the number format of the vectors, then the two products and their sum."""
+
+SCHEME: Scheme[ApplyRopeAxes, Turn] = Scheme(
+    family="apply",
+    name="rope-axes",
+    title="RoPE on several axes applied to queries and keys",
+    description=DESCRIPTION,
+    reference="Wang et al., Qwen2-VL, 2024 (M-RoPE); Heo et al., Rotary Position Embedding for ViT, 2024",
+    params=ApplyRopeAxes,
+    rounding="faithful",
+    tensors=_tensors,
+    prepare=_prepare,
+    rows=_rows,
+    facts=_facts,
+    notes=_notes,
+    resolve=_resolve,
+    state_bytes=_state_bytes,
+    inputs=(
+        Input("q", "Queries: (…, heads, length, dim) or (length, dim)."),
+        Input("k", "Keys: the same length and dim, any number of heads.", required=False),
+        Input(
+            "positions",
+            "Positions along the length axis, one for each axis: (length, axes), or such a list for each entry of the "
+            "leading axes.",
+            required=False,
+        ),
+    ),
+    examples=(
+        Example(
+            "Two positions on two axes",
+            {"sections": "1,1"},
+            {"tensors": {"q": [[1, 2, 3, 4], [5, 6, 7, 8]]}, "positions": [[0, 1], [2, 0]]},
+        ),
+        Example(
+            "Turned back, keys too",
+            {"sections": "1,1", "direction": "inverse"},
+            {"tensors": {"q": [[1, 2, 3, 4]], "k": [[1, 0, 0, 1]]}, "positions": [[3, 5]]},
+        ),
+    ),
+    used_by=(
+        Usage("Qwen2-VL: text", {"sections": "16,24,24", "base": "1000000"}, "qwen2-vl"),
+        Usage(
+            "ERNIE-4.5-VL: text",
+            {
+                "sections": "22,22,20",
+                "section_order": "1,2,0",
+                "section_rule": "spatial-first",
+                "pairing": "interleaved",
+                "base": "500000",
+            },
+            "ernie-4-5-vl",
+        ),
+        Usage(
+            "Wan",
+            {"sections": "22,21,21", "frequencies": "per-axis", "pairing": "interleaved"},
+            "wan",
+        ),
+        Usage(
+            "V-JEPA 2 (no rotation)",
+            {
+                "rotary_dim": "126",
+                "sections": "21,21,21",
+                "frequencies": "per-axis",
+                "pairing": "half-per-axis",
+                "turning": "neighbours",
+            },
+            "v-jepa-2",
+        ),
+    ),
+    properties={"learned parameters": "none", "norm": "kept, but for doubled sections and neighbours"},
+)

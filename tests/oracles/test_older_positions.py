@@ -1,0 +1,34 @@
+"""M-RoPE positions of transformers 4.57.1, which goes on behind every position so far: from a frozen file."""
+
+import json
+
+import numpy as np
+import pytest
+
+from service.engine.scheme import Usage
+from tests.clients import Client
+from tests.golden.frozen import load
+from tests.golden.make_multimodal import SEEDS
+from tests.oracles.answers import from_json
+from tests.oracles.usages import proves
+
+PROVED = {"qwen2-vl-4": ("qwen2_vl", "qwen3_vl"), "qwen2-5-vl-4": ("qwen2_5_vl",)}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@proves("positions/multimodal", PROVED)
+def test_positions_and_delta_are_equal(direct: Client, usage: Usage, oracle: tuple[str, ...], seed: int) -> None:
+    frozen = load("multimodal")
+    for model in oracle:
+        body = {"segments": json.loads(str(frozen[f"{model}.{seed}.segments"]))}
+        answer = direct.post("/v1/positions/multimodal", params={"preset": usage.preset}, json=body).json()
+        assert np.array_equal(from_json(answer["tensors"]["positions"]), frozen[f"{model}.{seed}.positions"])
+        assert answer["facts"]["rope_delta"] == int(frozen[f"{model}.{seed}.delta"])
+
+
+def test_the_newer_release_goes_on_elsewhere(direct: Client) -> None:
+    """The two ways differ where a video has more frames than its grid has rows or columns."""
+    frozen = load("multimodal")
+    body = {"segments": json.loads(str(frozen["qwen2_5_vl.1.segments"]))}
+    answer = direct.post("/v1/positions/multimodal", params={"preset": "qwen2-5-vl"}, json=body).json()
+    assert answer["facts"]["rope_delta"] < int(frozen["qwen2_5_vl.1.delta"])
