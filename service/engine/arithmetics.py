@@ -6,12 +6,14 @@ from typing import Protocol
 import numpy as np
 
 from service.engine.errors import Refusal
+from service.engine.frequencies import LARGEST_FINITE
 from service.engine.numbers.pairs import Floats
 from service.engine.numbers.single import UNSCALED, GgmlScaling, Singles, ggml_angles, write_float32
 from service.engine.positions import Values
 from service.engine.scheme import Array
 from service.engine.waves import Waves, products, values
 
+LARGEST_FLOAT32 = LARGEST_FINITE["float32"]
 FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"
 GGML_NOTE = "arithmetic=ggml multiplies the angle from pair to pair in float32, as llama.cpp does"
 
@@ -36,6 +38,9 @@ def refuse_base_of_no_model(base: float, arithmetic: str) -> None:
     if arithmetic != "exact" and base < 1:
         detail = f"base is {base:g}; arithmetic={arithmetic} follows model code, whose bases are 1 or more"
         raise Refusal("base", "out_of_range", detail, limit=1)
+    if arithmetic != "exact" and base > LARGEST_FLOAT32:
+        detail = f"base is {base:g}; arithmetic={arithmetic} has it in float32: {LARGEST_FLOAT32:g} is the largest"
+        raise Refusal("base", "out_of_range", detail, limit=LARGEST_FLOAT32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,6 +228,8 @@ def test_facts_say_what_was_used() -> None:
     assert facts(16, **LONGROPE, seq_len=4097)["list_used"] == "long"
     proportional = facts(512, rope_type="proportional", partial_rotary_factor=0.25)
     assert (proportional["rotary_dim"], proportional["turning_pairs"]) == (512, 64)
+    assert facts(rope_type="ntk", factor=4)["effective_base"] == 40_000
+    assert "effective_base" not in facts(rope_type="ntk", factor=4, mixed_b=0.5)
     assert facts(rope_type="ntk_alpha", alpha=1000)["effective_base"] == pytest.approx(
         1e4 * 1000 ** (64 / 62), rel=1e-14
     )
@@ -474,6 +476,10 @@ def test_ggml_scales_the_running_angle(parameters: dict[str, Any], scale: float,
         ({**LLAMA3, "high_freq_factor": 0.5}, "high_freq_factor", "out_of_range"),
         ({**YARN, "beta_slow": 33}, "beta_fast", "out_of_range"),
         ({**YARN, "base": 1}, "base", "out_of_range"),
+        ({**YARN, "beta_slow": 1e-300}, "beta_slow", "out_of_range"),
+        ({"base": 1e39, "arithmetic": "float32"}, "base", "out_of_range"),
+        ({"rope_type": "ntk", "factor": 100, "base": 1e38, "arithmetic": "float32"}, "base", "out_of_range"),
+        ({"rope_type": "ntk_alpha", "alpha": 100, "base": 1e38, "arithmetic": "float32"}, "base", "out_of_range"),
         ({**YARN, "attention_factor": 1e-6}, "attention_factor", "out_of_range"),
         ({**YARN, "factor": None, "max_position_embeddings": 64}, "max_position_embeddings", "out_of_range"),
         ({**LONGROPE, "short_factor": (1.0,)}, "short_factor", "shape"),
@@ -495,6 +501,7 @@ def test_ggml_scales_the_running_angle(parameters: dict[str, Any], scale: float,
         ({"rope_type": "proportional", "rotary_dim": 8}, "rotary_dim", "conflict"),
         ({"rope_type": "proportional", "partial_rotary_factor": 0.1}, "partial_rotary_factor", "out_of_range"),
         ({"rope_type": "proportional", "partial_rotary_factor": 0.5, "output": "divisors"}, "output", "conflict"),
+        ({"rope_type": "linear", "factor": 1e6, "output": "divisors", "dtype": "float16"}, "dtype", "out_of_range"),
         ({"rope_type": "ntk", "factor": 2, "arithmetic": "ggml"}, "rope_type", "conflict"),
         ({"rope_type": "ntk_aware", "factor": 2, "rotary_dim": 2}, "rope_type", "out_of_range"),
         (
@@ -507,4 +514,4 @@ def test_ggml_scales_the_running_angle(parameters: dict[str, Any], scale: float,
 def test_refusals_name_the_parameter(parameters: dict[str, object], named: str, code: str) -> None:
     fault = refused(ROPE, **{"length": 2, "dim": 16, **parameters})
     assert (fault.parameter, fault.code) == (named, code)
-    assert named in fault.detail or named == "rope_type"
+    assert named in fault.detail or named in ("rope_type", "dtype")

@@ -56,6 +56,28 @@ def test_figures_measured_with_the_libraries(direct: Client) -> None:
     assert difference[FLOAT32, GGML] == pytest.approx(0.011, abs=2e-4)  # their cosines
 
 
+def test_scaled_tables_are_compared_as_the_encoding_has_them(direct: Client) -> None:
+    scaled: dict[str, Query] = {"rope_type": "yarn", "factor": 16, "original_max_position_embeddings": 4096}
+    asked_for: dict[str, Query] = {**scaled, "base": 500000, "length": 40, "offset": 130000}
+    difference, position = compared(direct, dim=96, **asked_for)
+    tables = {
+        name: asked(direct, "/v1/encodings/rope", dim=96, columns="half", arithmetic=name, dtype=dtype, **asked_for)
+        for name, dtype in (("exact", "float64"), ("float32", "float32"), ("ggml", "float32"))
+    }
+    for row, (name, own) in enumerate(tables.items()):
+        for column, other in enumerate(tables.values()):
+            apart = np.array(
+                [np.abs(own[wave].astype(np.float64) - other[wave]).max(axis=1) for wave in ("cos", "sin")]
+            )
+            assert difference[row, column] == apart.max(), name
+            if row != column:
+                assert position[row, column] == 130000 + int(apart.max(axis=0).argmax())
+    shown = asked_in_json(direct, PRECISION, dim=96, **{**asked_for, "mscale": 1, "low_freq_factor": 2})
+    assert shown["facts"]["attention_factor"] == pytest.approx(1.277258872, rel=1e-9)
+    assert shown["parameters"]["beta_fast"] == 32
+    assert shown["notes"] == ["low_freq_factor has no effect with rope_type=yarn"]
+
+
 def in_loops(arithmetic: int, position: int, dim: int, base: float) -> list[float]:
     """cos and sin of every pair in one arithmetic, by the definition, an operation at a time."""
     if arithmetic in (EXACT, BFLOAT16, BFLOAT16_POSITIONS):

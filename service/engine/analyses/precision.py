@@ -8,22 +8,23 @@ from numpy.typing import NDArray
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.positions import Positioned, Values, part, where
-from service.engine.quantities import Base, HeadDim
-from service.engine.rotation.rotary import Rotary, fastest, rotary_angles
-from service.engine.rotation.rotary_width import rotary_width
+from service.engine.quantities import Arithmetic, HeadDim
+from service.engine.rotation.rope_block import ROPE_BLOCK
+from service.engine.rotation.rotary import Rotary, fastest, resolved, rotary_angles, rotary_facts, table_width
+from service.engine.rotation.scaling import Scaling, scaling_notes
 from service.engine.rounding import BFLOAT16, DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 
 ARITHMETICS = ("exact", "float32", "ggml", "bfloat16", "bfloat16-positions")
+COMPUTED: tuple[Arithmetic, ...] = ("exact", "float32", "ggml")
 MOST_ANGLES = 1 << 24  # computed in every arithmetic before the first byte: about three seconds
 BLOCK_ANGLES = 1 << 16
 
 
-class Precision(Positioned):
+class Precision(Scaling, Positioned):
     """Parameters of `analyses/precision`."""
 
     dim: HeadDim
-    base: Base = 10_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,18 @@ class Differences:
     position: NDArray[np.float64]
 
 
+def _rotary(params: Precision, arithmetic: Arithmetic) -> Rotary:
+    return Rotary(arithmetic=arithmetic, **{name: getattr(params, name) for name in Scaling.model_fields})
+
+
+def _width(params: Precision) -> int:
+    return table_width(_rotary(params, "exact"), params.dim)
+
+
 def _tensors(params: Precision, inputs: Inputs) -> Tensors:
-    width = rotary_width(Rotary(), params.dim)
-    fastest(Rotary(base=params.base, arithmetic="float32"), width)
+    width = _width(params)
+    for arithmetic in COMPUTED:
+        fastest(_rotary(params, arithmetic), width)
     (count,) = where(params, inputs).shape
     if count * (width // 2) > MOST_ANGLES:
         raise Refusal(
@@ -52,10 +62,8 @@ def _tensors(params: Precision, inputs: Inputs) -> Tensors:
 
 
 def _prepare(params: Precision, inputs: Inputs) -> Differences:
-    width = rotary_width(Rotary(), params.dim)
-    angles = {
-        name: rotary_angles(Rotary(base=params.base, arithmetic=name), width) for name in ("exact", "float32", "ggml")
-    }
+    width = _width(params)
+    angles: dict[str, Angles] = {name: rotary_angles(_rotary(params, name), width) for name in COMPUTED}
     (count,) = where(params, inputs).shape
     found = Differences(*np.zeros((2, len(ARITHMETICS), len(ARITHMETICS))))
     found.position[...] = float(part(params, inputs, 0, 1)[0])
@@ -93,12 +101,17 @@ def _rows(_params: Precision, _inputs: Inputs, state: Differences, tensor: str, 
 
 
 def _facts(params: Precision, _inputs: Inputs) -> Facts:
-    return {"arithmetics": ", ".join(ARITHMETICS), "pairs": params.dim // 2}
+    facts: Facts = {"arithmetics": ", ".join(ARITHMETICS), "pairs": _width(params) // 2}
+    return facts | rotary_facts(_rotary(params, "exact"), params.dim)
+
+
+def _resolve(params: Precision, _inputs: Inputs) -> Precision:
+    return resolved(params, params.dim)
 
 
 DESCRIPTION = """\
-The largest `|difference|` of any `cos(p * w_k)` or `sin(p * w_k)`, `w_k = base^(-2k/dim)`, over the positions asked
-for, between each two of
+The largest `|difference|` of any `cos(p * w_k)` or `sin(p * w_k)`, `w_k = base^(-2k/dim)` or scaled as `encodings/rope`
+has it, over the positions asked for, between each two of
 
 1. `exact`: the real numbers (float64 to the last place)
 2. `float32`: frequencies, angles, cos and sin in float32 steps, as PyTorch model code (`arithmetic=float32`)
@@ -122,9 +135,24 @@ SCHEME: Scheme[Precision, Differences] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
+    notes=lambda params, _inputs: scaling_notes(params),
+    resolve=_resolve,
+    pasted=ROPE_BLOCK,
     examples=(
         Example("Up to 4096 positions of a head of 128 channels", {"length": "4096", "dim": "128"}),
         Example("The last position before 131072", {"positions": "131071", "dim": "128"}),
+        Example(
+            "YaRN, four times as far",
+            {
+                "length": "1000",
+                "offset": "131072",
+                "dim": "128",
+                "base": "1e6",
+                "rope_type": "yarn",
+                "factor": "4",
+                "original_max_position_embeddings": "32768",
+            },
+        ),
         Example("A base of long contexts", {"length": "1000", "offset": "130072", "dim": "128", "base": "500000"}),
     ),
     used_by=(

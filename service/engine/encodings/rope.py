@@ -60,7 +60,8 @@ def _tensors(params: Rope, inputs: Inputs) -> Tensors:
         refuse_overflow(fast, params.dtype, "the largest frequency")
         return {"frequencies": Tensor(("frequency",), (width // 2,), params.dtype)}
     if params.output == "divisors":
-        divisors(params, width, DTYPES[params.dtype])
+        largest = float(divisors(params, width, DTYPES["float64"]).max())
+        refuse_overflow(largest, params.dtype, "the largest divisor")
         return {"divisors": Tensor(("frequency",), (width // 2,), params.dtype)}
     places = where(params, inputs)
     if params.output == "angles":

@@ -48,12 +48,12 @@ class Rotary(Scaling):
     ] = 0.0
 
 
-R = TypeVar("R", bound=Rotary)
+R = TypeVar("R", bound=Scaling)
 
 DEFAULT_BASE = Rotary().base
 
 
-def table_width(params: Rotary, dim: int) -> int:
+def table_width(params: Scaling, dim: int) -> int:
     """How many of the first channels have columns in a table: those that turn; with `proportional` all.
 
     >>> table_width(Rotary(partial_rotary_factor=0.25), 16)
@@ -104,6 +104,7 @@ def fastest(params: Rotary, width: int) -> float:
     fast = fastest_frequency(params.base, steepest, "base")
     stretched = effective_base(whole, width)
     if stretched is not None:
+        refuse_base_of_no_model(float(stretched), params.arithmetic)
         fastest_frequency(float(stretched), steepest, "base")
     return _of_lists(whole, fast)
 

@@ -15,7 +15,11 @@ from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, Base, Integer, Real, listed_reals
 from service.engine.rotation.rotary_width import RotaryWidth
 
-SMALLEST_AMPLITUDE = 1 / 1024
+# The least that is not 0.
+SMALLEST = {
+    **dict.fromkeys(("attention_factor", "short_mscale", "long_mscale"), 1 / 1024),
+    **dict.fromkeys(("beta_fast", "beta_slow"), 1e-6),
+}
 
 
 def _truth(value: object) -> object:
@@ -86,7 +90,7 @@ SeqLen = Annotated[
     ),
 ]
 Beta = Annotated[Real, Field(ge=0, le=1e6)]
-FreqFactor = Annotated[Real, Field(gt=0, le=1e6)]
+FreqFactor = Annotated[Real, Field(ge=1e-6, le=1e6)]
 MScale = Annotated[Real, Field(ge=0, le=1000)]
 AttentionFactor = Annotated[
     Real,
@@ -363,11 +367,9 @@ def _refuse_meaningless(params: Scaling, width: int) -> None:
         )
     if kind == "longrope" and _needs_ratio(params) and params.max_position_embeddings is None:
         raise _missing(kind, "max_position_embeddings", f" with longrope_attention={params.longrope_attention}")
-    for name in ("attention_factor", "short_mscale", "long_mscale"):
-        if 0 < (getattr(params, name) or 0) < SMALLEST_AMPLITUDE:
-            raise Refusal(
-                name, "out_of_range", f"{name} must be 0 or at least {SMALLEST_AMPLITUDE:g}", limit=SMALLEST_AMPLITUDE
-            )
+    for name, least in SMALLEST.items():
+        if 0 < (getattr(params, name) or 0) < least:
+            raise Refusal(name, "out_of_range", f"{name} must be 0 or at least {least:g}", limit=least)
 
 
 def _needs_ratio(params: Scaling) -> bool:

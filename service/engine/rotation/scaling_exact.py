@@ -246,6 +246,9 @@ def attention_factor(params: Scaling) -> Decimal:
 
 def effective_base(params: Scaling, width: int) -> Decimal | None:
     """The base that a type amounts to, if it amounts to one."""
+    if params.rope_type == "ntk" and params.mixed_b is None:
+        with localcontext(MANY_DIGITS):
+            return real(params.base) * real(given(params.factor))
     if params.rope_type not in ("dynamic", "ntk_aware", "ntk_alpha") or params.dynamic_rule == "uniform":
         return None
     with localcontext(MANY_DIGITS):
