@@ -8,9 +8,9 @@ from service.api.query import Nonfinite
 from service.api.schemes import EXTENSIONS
 from service.api.variations import AnyScheme, choices, variations
 from service.engine import SCHEMES
-from service.engine.patches import OF_GRIDS
+from service.engine.attention.relative import QueryKeyPositions
 from service.engine.positions import POSITIONS_INPUT, Positioned
-from service.engine.relative import QueryKeyPositions
+from service.engine.rotation.patches import OF_GRIDS
 from service.engine.scheme import ITEMSIZE
 
 Schema = dict[str, Any]
@@ -198,8 +198,8 @@ _INPUT = {
         "required": {"type": "boolean"},
         "values": {
             "type": "string",
-            "enum": ["numbers", "flags"],
-            "description": "Flags are 0 and 1, or truth values.",
+            "enum": ["numbers", "flags", "structured"],
+            "description": "Flags are 0 and 1, or truth values; what is structured is a part of a JSON body.",
         },
     },
     "required": ["name", "description", "required", "values"],

@@ -7,10 +7,10 @@ import numpy as np
 
 from service.engine.errors import Refusal
 from service.engine.frequencies import LARGEST_FINITE
-from service.engine.pairs import Floats
+from service.engine.numbers.pairs import Floats
+from service.engine.numbers.single import UNSCALED, GgmlScaling, Singles, ggml_angles, write_float32
 from service.engine.positions import Values
 from service.engine.scheme import Array
-from service.engine.single import UNSCALED, GgmlScaling, Singles, ggml_angles, write_float32
 from service.engine.waves import Waves, products, values
 
 LARGEST_FLOAT32 = LARGEST_FINITE["float32"]

@@ -4,7 +4,7 @@ from math import log2
 
 from service.engine.errors import Refusal
 
-# Radians per position. Real encodings lie far inside; outside, 80 digits would not do (`service.engine.sines`).
+# Radians per position. Real encodings lie far inside; outside, 80 digits would not do (`service.engine.numbers.sines`).
 FASTEST_BITS = 63
 SLOWEST_BITS = -400
 

@@ -17,13 +17,13 @@ from service.engine.arithmetics import FLOAT32_NOTE, Divided, Exact, Float32
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, WAVE_BYTES
 from service.engine.grids import Axis, GridCoordinates, Indices, along, axes_of, per_axis
+from service.engine.numbers.reals import Number, Reals
+from service.engine.numbers.single import Singles, float32_frequencies, float32_periods
 from service.engine.positions import Values
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, Integer, Real
-from service.engine.reals import Number, Reals
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.scheme import Sequence as Rows
-from service.engine.single import Singles, float32_frequencies, float32_periods
 from service.engine.sinusoids import SinusoidalTable, fastest, frequencies, spread
 from service.engine.waves import Waves
 

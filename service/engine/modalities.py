@@ -17,9 +17,9 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.engine.attending import Integers
+from service.engine.attention.attending import Integers
 from service.engine.errors import Refusal
-from service.engine.pairs import Floats
+from service.engine.numbers.pairs import Floats
 
 AXES = ("time", "height", "width")
 MOST_SEGMENTS = 4096

@@ -13,11 +13,11 @@ from pydantic import Field
 from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact, Float32, refuse_base_of_no_model
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, fastest_frequency
+from service.engine.numbers.reals import MANY_DIGITS, Reals, angle_factor, geometric
+from service.engine.numbers.single import Singles, float32_frequencies, float32_frequencies_between
 from service.engine.positions import Values
 from service.engine.quantities import AngleFactor, Base, Integer, Layout, OddWidth, Real
-from service.engine.reals import MANY_DIGITS, Reals, angle_factor, geometric
 from service.engine.scheme import Array, Params
-from service.engine.single import Singles, float32_frequencies, float32_frequencies_between
 from service.engine.waves import Waves
 
 Timescale = Annotated[

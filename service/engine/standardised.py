@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from service.engine.arithmetics import Exact
-from service.engine.pairs import Floats, Pair, add
+from service.engine.numbers.pairs import Floats, Pair, add
+from service.engine.numbers.reals import MANY_DIGITS, Reals, pair, pi
+from service.engine.numbers.sines import Angles, sine_cosine_of_turn
 from service.engine.positions import Values
-from service.engine.reals import MANY_DIGITS, Reals, pair, pi
 from service.engine.rounding import decide, nearest_of_sum
 from service.engine.scheme import Array
-from service.engine.sines import Angles, sine_cosine_of_turn
 from service.engine.waves import BLOCK_VALUES, Waves
 
 ROUNDED = 2.0**-98  # what the sum with the shift loses, relative to its terms

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.blocks import (
+from service.engine.numbers.blocks import (
     LOUDEST_HALF,
     MOST_OCTAVES,
     ROWS_ERROR,
@@ -39,10 +39,10 @@ from service.engine.blocks import (
     Waveform,
     octaves_of,
 )
-from service.engine.pairs import Floats, Pair, Rows, multiply
-from service.engine.reals import MANY_DIGITS, Number, Reals, pair, real
+from service.engine.numbers.pairs import Floats, Pair, Rows, multiply
+from service.engine.numbers.reals import MANY_DIGITS, Number, Reals, pair, real
+from service.engine.numbers.sines import Angles, Indices, turned
 from service.engine.rounding import decide, nearest_of_sum
-from service.engine.sines import Angles, Indices, turned
 
 FARTHEST = 2**53
 BLOCK_VALUES = 16384  # 128 KiB of float64: a block and its few companions stay in a core's second-level cache

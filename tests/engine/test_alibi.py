@@ -10,7 +10,7 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.relative import PIECE
+from service.engine.attention.relative import PIECE
 from service.engine.rounding import DTYPES
 from tests.engine.answers import DTYPE_NAMES, Array, answer, assert_rounded_once, only, refused
 from tests.oracles.exact import PRECISION_BITS, rounded

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
-from service.engine.rotary import pair_members
+from service.engine.numbers.single import float32_frequencies
+from service.engine.rotation.rotary import pair_members
+from service.engine.rotation.turning import partners, turn
 from service.engine.rounding import DTYPES
-from service.engine.single import float32_frequencies
-from service.engine.turning import partners, turn
 from tests.engine.answers import DTYPE_NAMES, Array, answer, only, refused
 from tests.oracles.exact import rounded
 from tests.oracles.oracle_rope import cos_sin

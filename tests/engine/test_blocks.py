@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from service.engine import blocks
-from service.engine.blocks import LARGEST_NARROW, NARROW_ERROR, Block, Grid, Places, Scratch, Target, Waveform
-from service.engine.reals import MANY_DIGITS, geometric
+from service.engine.numbers import blocks
+from service.engine.numbers.blocks import LARGEST_NARROW, NARROW_ERROR, Block, Grid, Places, Scratch, Target, Waveform
+from service.engine.numbers.reals import MANY_DIGITS, geometric
 from service.engine.rounding import DTYPES
 from service.engine.waves import Waves
 

@@ -8,9 +8,9 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.networks import MOST_WEIGHTS, NETWORK, Network, bent
-from service.engine.pairs import Pair
-from service.engine.random_numbers import uniform
+from service.engine.numbers.networks import MOST_WEIGHTS, NETWORK, Network, bent
+from service.engine.numbers.pairs import Pair
+from service.engine.numbers.random_numbers import uniform
 from tests.engine.answers import Array, answer, assert_rounded_once, only, refused
 from tests.oracles.exact import PRECISION_BITS
 

@@ -6,9 +6,9 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.logarithms import exact, exponential, log1p_product, natural, power
-from service.engine.pairs import Pair, divide
-from service.engine.relative import PIECE
+from service.engine.attention.relative import PIECE
+from service.engine.numbers.logarithms import exact, exponential, log1p_product, natural, power
+from service.engine.numbers.pairs import Pair, divide
 from tests.engine.answers import DTYPE_NAMES, assert_rounded_once, close, only, refused
 from tests.oracles.exact import PRECISION_BITS
 

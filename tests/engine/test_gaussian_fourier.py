@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from service.engine.random_numbers import normal
+from service.engine.numbers.random_numbers import normal
 from tests.engine.answers import DTYPE_NAMES, Array, assert_rounded_once, only, refused
 from tests.oracles.exact import PRECISION_BITS, real
 from tests.oracles.oracle_sinusoidal import arranged

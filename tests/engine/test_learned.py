@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
-from service.engine.random_numbers import chance_below, normal, truncated_normal, uniform
+from service.engine.numbers.random_numbers import chance_below, normal, truncated_normal, uniform
 from service.engine.rounding import DTYPES
 from tests.engine.answers import DTYPE_NAMES, Array, answer, only, refused
 from tests.oracles.exact import rounded

@@ -7,7 +7,7 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.random_numbers import normal
+from service.engine.numbers.random_numbers import normal
 from service.engine.rounding import DTYPES
 from tests.engine.answers import DTYPE_NAMES, Array, only, refused
 from tests.oracles.exact import rounded, ulps_apart

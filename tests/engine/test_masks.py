@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from service.engine import attending, by_key
+from service.engine import by_key
+from service.engine.attention import attending
 from service.engine.errors import Fault
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Facts, whole

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from service.engine.random_numbers import inverse_normal, logarithm, normal, philox, uniform
+from service.engine.numbers.random_numbers import inverse_normal, logarithm, normal, philox, uniform
 
 
 def words(*values: int) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from service.engine.reals import MANY_DIGITS, Reals, geometric, pair, pi, sine_cosine
+from service.engine.numbers.reals import MANY_DIGITS, Reals, geometric, pair, pi, sine_cosine
 
 mpmath.mp.prec = 420
 AGREED = mpf(2) ** -200

@@ -9,8 +9,8 @@ import pytest
 
 import service.engine
 from service.engine import SCHEMES, by_key
-from service.engine.clipped import table_rows
-from service.engine.relative_scores import ends
+from service.engine.attention.clipped import table_rows
+from service.engine.attention.relative_scores import ends
 from service.engine.scheme import Example, Scheme, Usage, whole
 from tests.engine.answers import Array
 

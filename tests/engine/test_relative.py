@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from service.engine import by_key
-from service.engine.buckets import bounds
-from service.engine.relative import PIECE
+from service.engine.attention.buckets import bounds
+from service.engine.attention.relative import PIECE
 from service.engine.scheme import Sequence
 from tests.engine.answers import DTYPE_NAMES, answer, assert_rounded_once, close, only, refused
 from tests.oracles.oracle_relative import (

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.engine import by_key
+from service.engine.numbers.weighted import largest_values, write_sums
 from service.engine.resampling import Resizing, Taps, align_corners, crossed, half_pixel, plus_tenth
 from service.engine.rounding import DTYPES
-from service.engine.weighted import largest_values, write_sums
 from tests.engine.answers import DTYPE_NAMES, Array, close, only, refused
 from tests.oracles import oracle_resample
 from tests.oracles.exact import spacing

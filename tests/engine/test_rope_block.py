@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from service.engine.errors import Refusal
-from service.engine.rope_block import KEYS, parameters_of_block
+from service.engine.rotation.rope_block import KEYS, parameters_of_block
 
 
 @pytest.mark.parametrize(

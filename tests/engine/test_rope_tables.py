@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
-from service.engine.single import float32_frequencies, ggml_angles
+from service.engine.numbers.single import float32_frequencies, ggml_angles
 from tests.engine.answers import DTYPE_NAMES, answer, assert_rounded_once, only, refused
 from tests.oracles.oracle_rope import cos_sin, frequencies, full_width
 

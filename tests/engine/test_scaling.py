@@ -8,8 +8,8 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.rotary import Rotary, resolved
-from service.engine.scaling_exact import ramp_ends
+from service.engine.rotation.rotary import Rotary, resolved
+from service.engine.rotation.scaling_exact import ramp_ends
 from tests.engine.answers import DTYPE_NAMES, Array, answer, assert_rounded_once, close, only, refused
 from tests.oracles import oracle_scaling as oracle
 from tests.oracles.exact import PRECISION_BITS, real, ulps_apart

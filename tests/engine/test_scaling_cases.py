@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
-from service.engine.rope_block import parameters_of_block
+from service.engine.rotation.rope_block import parameters_of_block
 from tests.engine.answers import Array, answer, close, only, refused
 
 ROPE, TURN = "encodings/rope", "apply/rope"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from service.engine.reals import Reals, geometric
-from service.engine.sines import Angles
+from service.engine.numbers.reals import Reals, geometric
+from service.engine.numbers.sines import Angles
 from tests.engine.answers import Array
 
 RANDOM = np.random.default_rng(23)

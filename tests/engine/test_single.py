@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from service.engine.reals import Reals
+from service.engine.numbers.reals import Reals
+from service.engine.numbers.single import GUESS_ERROR, float32_frequencies, ggml_angles, write_float32
 from service.engine.rounding import DTYPES
-from service.engine.single import GUESS_ERROR, float32_frequencies, ggml_angles, write_float32
 from service.engine.waves import Waves
 from tests.oracles.exactness import rounded_once
 
@@ -115,7 +115,7 @@ def test_every_float32_sine_is_rounded_once_whatever_the_guess() -> None:
 @pytest.mark.parametrize("largest", [2.0**53, 2.0**90, 2.0**116])
 def test_angles_that_numpys_sine_leaves_undecided(monkeypatch: pytest.MonkeyPatch, largest: float) -> None:
     """All of them, if its error were that large."""
-    monkeypatch.setattr("service.engine.single.GUESS_ERROR", 0.5)
+    monkeypatch.setattr("service.engine.numbers.single.GUESS_ERROR", 0.5)
     angles = np.array([[largest, 3.0, largest / 3, -largest / 7, 1e-3, 0.0]], np.float32)
     sin, cos = np.empty((2, 1, 6), np.float32)
     write_float32(angles, sin, cos)

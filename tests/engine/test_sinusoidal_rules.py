@@ -8,7 +8,7 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.single import float32_frequencies, float32_frequencies_between
+from service.engine.numbers.single import float32_frequencies, float32_frequencies_between
 from tests.engine.answers import DTYPE_NAMES, answer, assert_rounded_once, only, refused
 from tests.oracles.exact import PRECISION_BITS, rounded
 from tests.oracles.oracle_sinusoidal import arranged, frequency

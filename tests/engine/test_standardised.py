@@ -6,7 +6,7 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.reals import Reals, pi
+from service.engine.numbers.reals import Reals, pi
 from service.engine.standardised import Standardised, moments
 from tests.engine.answers import DTYPE_NAMES, assert_rounded_once, only, refused
 from tests.oracles.exact import PRECISION_BITS

@@ -7,9 +7,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from service.engine.reals import Reals, angle_factor
+from service.engine.numbers.reals import Reals, angle_factor
+from service.engine.numbers.sums import Sums, write_line
 from service.engine.rounding import DTYPES
-from service.engine.sums import Sums, write_line
 from tests.engine.answers import DTYPE_NAMES, assert_rounded_once
 from tests.oracles.exact import PRECISION_BITS, real, rounded
 

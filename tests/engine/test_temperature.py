@@ -8,7 +8,7 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.logarithms import natural
+from service.engine.numbers.logarithms import natural
 from tests.engine.answers import DTYPE_NAMES, Array, assert_rounded_once, only, refused
 from tests.oracles.oracle_temperature import DEFAULTS, factor
 

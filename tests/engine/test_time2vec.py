@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from service.engine.random_numbers import normal, uniform
+from service.engine.numbers.random_numbers import normal, uniform
 from tests.engine.answers import DTYPE_NAMES, Array, assert_rounded_once, only, refused
 from tests.oracles.exact import PRECISION_BITS, real
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from service.engine.reals import MANY_DIGITS, Number, Reals, geometric, pi, real
+from service.engine.numbers.reals import MANY_DIGITS, Number, Reals, geometric, pi, real
 from service.engine.rounding import DTYPES
 from service.engine.waves import Waves, products, values
 from tests.oracles.exactness import hostile_samples, random_samples, rounded_once

@@ -9,7 +9,7 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.single import float32_frequencies
+from service.engine.numbers.single import float32_frequencies
 from tests.engine.answers import DTYPE_NAMES, answer, assert_rounded_once, close, only, refused
 from tests.oracles.exact import PRECISION_BITS, real
 from tests.oracles.oracle_rope import frequencies

@@ -18,9 +18,9 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from service.engine.reals import geometric
+from service.engine.numbers.reals import geometric
+from service.engine.numbers.sines import Angles
 from service.engine.rounding import DTYPES
-from service.engine.sines import Angles
 from service.engine.waves import Waves
 
 BASES = (1.0001, 1.5, 2.0, 10.0, 500.0, 10000.0, 123456.789, 500000.0, 1e6, 1e9)

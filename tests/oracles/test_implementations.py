@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
-from service.engine.rope_block import parameters_of_block
-from service.engine.rope_usages import IMPLEMENTATIONS
+from service.engine.rotation.rope_block import parameters_of_block
+from service.engine.rotation.rope_usages import IMPLEMENTATIONS
 from tests.engine.answers import answer, only
 from tests.golden.frozen import Numbers, load
 from tests.golden.make_implementations import BASE, FACTOR, MIXED_B, MSCALES, TRAINED, WIDTH

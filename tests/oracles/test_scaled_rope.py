@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
-from service.engine.rope_block import parameters_of_block
+from service.engine.rotation.rope_block import parameters_of_block
 from tests.engine.answers import answer, only
 from tests.golden import make_scaling
 from tests.golden.frozen import Numbers, library

@@ -1,7 +1,7 @@
 """ALiBi: a bias on attention scores that grows linearly with distance (Press et al., 2022)."""
 
-from service.engine.biased import BiasTable, table_scheme
-from service.engine.linear_bias import BIAS, Linear
+from service.engine.attention.biased import BiasTable, table_scheme
+from service.engine.attention.linear_bias import BIAS, Linear
 from service.engine.quantities import Heads
 from service.engine.scheme import Example, Usage
 

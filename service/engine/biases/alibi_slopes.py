@@ -1,8 +1,8 @@
 """The slopes of ALiBi alone: one number a head (Press et al., 2022)."""
 
+from service.engine.attention.slopes import Factors, Slopes, factors, refuse_too_many
 from service.engine.quantities import DType, Heads
 from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.slopes import Factors, Slopes, factors, refuse_too_many
 
 
 class AlibiSlopes(Slopes):

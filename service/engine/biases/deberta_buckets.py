@@ -6,10 +6,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.buckets import bounds, bucket
-from service.engine.errors import Refusal
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
-from service.engine.relative import (
+from service.engine.attention.buckets import bounds, bucket
+from service.engine.attention.relative import (
     IndexDType,
     Integers,
     QueryKey,
@@ -19,8 +17,10 @@ from service.engine.relative import (
     resolved,
     sizes,
 )
+from service.engine.attention.scores import refuse_uncountable
+from service.engine.errors import Refusal
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.scores import refuse_uncountable
 
 MOST_STEPS = 65_536
 

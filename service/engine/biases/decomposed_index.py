@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from service.engine.attention.relative import IndexDType
+from service.engine.attention.scores import Extent, extent
 from service.engine.quantities import Integer
-from service.engine.relative import IndexDType
 from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.scores import Extent, extent
 
 Side = Annotated[Integer, Field(ge=1, le=65_536)]
 

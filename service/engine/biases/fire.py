@@ -5,15 +5,15 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from service.engine.attention.interpolated import Interpolated, refuse_large, share_parts
+from service.engine.attention.relative import QueryKey, resolved, sizes
+from service.engine.attention.scores import refuse_uncountable
 from service.engine.errors import Refusal
 from service.engine.frequencies import refuse_overflow
-from service.engine.interpolated import Interpolated, refuse_large, share_parts
-from service.engine.networks import HIDDEN, MOST_WEIGHTS, NETWORK, WEIGHTS, Bent, Network, bent, network
+from service.engine.numbers.networks import HIDDEN, MOST_WEIGHTS, NETWORK, WEIGHTS, Bent, Network, bent, network
 from service.engine.quantities import DType, Heads, Integer, Seed
-from service.engine.relative import QueryKey, resolved, sizes
 from service.engine.rounding import DTYPES, nearest, nearest_of_sum
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
-from service.engine.scores import refuse_uncountable
 
 NETWORKS_OWN = ("heads", "hidden", "seed")
 

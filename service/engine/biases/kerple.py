@@ -1,7 +1,7 @@
 """KERPLE: biases that fall with the logarithm, or a power, of the distance (Chi et al., 2022)."""
 
-from service.engine.biased import BiasTable, table_scheme
-from service.engine.kernel_bias import BIAS, Kernel
+from service.engine.attention.biased import BiasTable, table_scheme
+from service.engine.attention.kernel_bias import BIAS, Kernel
 from service.engine.scheme import Example, Usage
 
 

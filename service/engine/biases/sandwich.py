@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.biased import BiasTable, table_scheme
+from service.engine.attention.biased import BiasTable, table_scheme
+from service.engine.attention.sandwich_bias import BIAS, InnerProducts
 from service.engine.quantities import Heads
-from service.engine.sandwich_bias import BIAS, InnerProducts
 from service.engine.scheme import Example, Usage
 
 

@@ -1,7 +1,7 @@
 """Clipped relative indices (Shaw et al., 2018): distances up to a limit, each with a learned vector of its own."""
 
-from service.engine.clipped import Clipped, reach, reach_notes, row_of, table_rows
-from service.engine.relative import IndexDType, QueryKey, index_rows, index_tensors, resolved, sizes
+from service.engine.attention.clipped import Clipped, reach, reach_notes, row_of, table_rows
+from service.engine.attention.relative import IndexDType, QueryKey, index_rows, index_tensors, resolved, sizes
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensors, Usage
 
 

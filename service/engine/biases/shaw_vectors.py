@@ -2,10 +2,12 @@
 
 import numpy as np
 
-from service.engine.clipped import Clipped, reach_notes, row_of, table_rows, with_zero_row
+from service.engine.attention.clipped import Clipped, reach_notes, row_of, table_rows, with_zero_row
+from service.engine.attention.relative import QueryKey, resolved, sizes
+from service.engine.attention.scores import refuse_uncountable
+from service.engine.attention.weights import Drawn, refuse_table, table, table_notes
 from service.engine.errors import Refusal
 from service.engine.quantities import Dim, DType
-from service.engine.relative import QueryKey, resolved, sizes
 from service.engine.scheme import (
     ITEMSIZE,
     Array,
@@ -19,8 +21,6 @@ from service.engine.scheme import (
     Tensors,
     Usage,
 )
-from service.engine.scores import refuse_uncountable
-from service.engine.weights import Drawn, refuse_table, table, table_notes
 
 
 class ShawVectors(Drawn, QueryKey, Clipped):

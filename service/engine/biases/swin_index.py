@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from service.engine.attention.relative import IndexDType, Integers, refuse_large_index
 from service.engine.quantities import Window
-from service.engine.relative import IndexDType, Integers, refuse_large_index
 from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
+from service.engine.numbers.reals import Reals
 from service.engine.quantities import DType, Window
-from service.engine.reals import Reals
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.waves import values

@@ -1,7 +1,7 @@
 """T5's attention bias: a learned number for each head and bucket of distances (Raffel et al., 2020)."""
 
-from service.engine.biased import BiasTable, table_scheme
-from service.engine.bucket_bias import BIAS, BucketBias
+from service.engine.attention.biased import BiasTable, table_scheme
+from service.engine.attention.bucket_bias import BIAS, BucketBias
 from service.engine.errors import Refusal
 from service.engine.quantities import Heads
 from service.engine.scheme import Example, Inputs, Usage

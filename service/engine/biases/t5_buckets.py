@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from service.engine.bucket_bias import Buckets, bucket_facts, bucket_of, first_distances
-from service.engine.positions import batch_axes
-from service.engine.relative import (
+from service.engine.attention.bucket_bias import Buckets, bucket_facts, bucket_of, first_distances
+from service.engine.attention.relative import (
     IndexDType,
     Integers,
     QueryKeyPositions,
@@ -15,6 +14,7 @@ from service.engine.relative import (
     sizes,
     whole_positions,
 )
+from service.engine.positions import batch_axes
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 
 

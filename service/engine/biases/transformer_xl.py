@@ -6,6 +6,8 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.arithmetics import Angles
+from service.engine.attention.relative_scores import Span, ends
+from service.engine.attention.scores import extent
 from service.engine.frequencies import WAVE_BYTES
 from service.engine.positions import Values
 from service.engine.quantities import (
@@ -17,10 +19,8 @@ from service.engine.quantities import (
     Length,
     Queries,
 )
-from service.engine.relative_scores import Span, ends
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
-from service.engine.scores import extent
 from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
 
 

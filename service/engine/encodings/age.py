@@ -7,11 +7,11 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.frequencies import refuse_overflow
-from service.engine.logarithms import logarithm
-from service.engine.pairs import Pair, multiply, two_sum
+from service.engine.numbers.logarithms import logarithm
+from service.engine.numbers.pairs import Pair, multiply, two_sum
+from service.engine.numbers.reals import MANY_DIGITS, Reals, real
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import DType, Real
-from service.engine.reals import MANY_DIGITS, Reals, real
 from service.engine.rounding import DTYPES, nearest_of_sum
 from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
 

@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field
 
 from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES
+from service.engine.numbers.reals import Reals, angle_factor
 from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, sequence, where
 from service.engine.quantities import LONGEST_LIST, DType, listed_texts
-from service.engine.reals import Reals, angle_factor
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.seasons import PATTERN, granularity, seasonality

@@ -6,10 +6,10 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from service.engine.frequencies import WAVE_BYTES
+from service.engine.numbers.reals import Reals, angle_factor
 from service.engine.points import from_origin, refuse_far_origin
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import LONGEST_LIST, DType, Layout, Origin, listed_reals
-from service.engine.reals import Reals, angle_factor
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import channels

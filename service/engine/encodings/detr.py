@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from service.engine.arithmetics import FLOAT32_NOTE
-from service.engine.attending import MOST_KEYS, Booleans, truths
+from service.engine.attention.attending import MOST_KEYS, Booleans, truths
 from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES
 from service.engine.grid_sinusoids import (
@@ -30,7 +30,7 @@ from service.engine.grid_sinusoids import (
     write_planes,
 )
 from service.engine.grids import Along, along, per_axis
-from service.engine.pairs import Floats
+from service.engine.numbers.pairs import Floats
 from service.engine.quantities import BasePerAxis, Dim, DType, Grid2D, Real
 from service.engine.rounding import DTYPES
 from service.engine.scheme import (

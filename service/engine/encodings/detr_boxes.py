@@ -17,9 +17,9 @@ from service.engine.grid_sinusoids import (
     power_table,
     refuse_indivisible,
 )
+from service.engine.numbers.reals import angle_factor
 from service.engine.positions import Where, as_positions
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, DType, Integer, Real
-from service.engine.reals import angle_factor
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import fastest

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, WAVE_BYTES, refuse_overflow
+from service.engine.numbers.reals import Reals, angle_factor, geometric
 from service.engine.points import Coordinates, axes_of_a_point, points
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import AngleFactor, Base, DType, Integer, Layout, Real
-from service.engine.reals import Reals, angle_factor, geometric
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.waves import Waves

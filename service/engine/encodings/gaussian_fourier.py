@@ -5,20 +5,20 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from service.engine.attention.weights import seed_of, trained
 from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
-from service.engine.pairs import Floats
+from service.engine.numbers.pairs import Floats
+from service.engine.numbers.random_numbers import normal
+from service.engine.numbers.reals import Reals, angle_factor
+from service.engine.numbers.sums import Sums
 from service.engine.points import Coordinates, axes_of_a_point, points
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import AngleFactor, Dim, DType, Layout, Real, Seed
-from service.engine.random_numbers import normal
-from service.engine.reals import Reals, angle_factor
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.sinusoids import channels
-from service.engine.sums import Sums
 from service.engine.waves import Waves
-from service.engine.weights import seed_of, trained
 
 
 class GaussianFourier(Positioned):

@@ -5,10 +5,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from service.engine.attention.relative import IndexDType, refuse_large_index
 from service.engine.errors import Refusal
 from service.engine.positions import POSITIONS_INPUT, Positioned, Values, part, sequence, where
 from service.engine.quantities import Integer
-from service.engine.relative import IndexDType, refuse_large_index
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.seasons import Frequency, lags
 

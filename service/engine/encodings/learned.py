@@ -9,14 +9,14 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.pairs import Floats, two_product
+from service.engine.numbers.pairs import Floats, two_product
+from service.engine.numbers.random_numbers import RowNumbers, normal, truncated_normal, uniform
+from service.engine.numbers.reals import MANY_DIGITS, real
+from service.engine.numbers.sums import write_line
 from service.engine.positions import POSITIONS_INPUT, where
 from service.engine.quantities import Dim, DType, Integer, Real, Seed
-from service.engine.random_numbers import RowNumbers, normal, truncated_normal, uniform
-from service.engine.reals import MANY_DIGITS, real
 from service.engine.rounding import DTYPES, nearest_of_sum
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
-from service.engine.sums import write_line
 from service.engine.table_rows import TableRows, first_row, padding_row, refuse_outside, rows_at
 
 MOST_ROWS = 2**40

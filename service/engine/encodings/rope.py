@@ -9,10 +9,10 @@ from service.engine.arithmetics import Angles
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Columns, DType, HeadDim
-from service.engine.rope_block import ROPE_BLOCK
-from service.engine.rope_formulas import FORMULAS
-from service.engine.rope_usages import IMPLEMENTATIONS
-from service.engine.rotary import (
+from service.engine.rotation.rope_block import ROPE_BLOCK
+from service.engine.rotation.rope_formulas import FORMULAS
+from service.engine.rotation.rope_usages import IMPLEMENTATIONS
+from service.engine.rotation.rotary import (
     Rotary,
     divisors,
     fastest,
@@ -24,9 +24,9 @@ from service.engine.rotary import (
     table_width,
     write_columns,
 )
+from service.engine.rotation.xpos import Role
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
-from service.engine.xpos import Role
 
 Output = Annotated[
     Literal["cos-sin", "angles", "frequencies", "divisors"],

@@ -8,8 +8,16 @@ from pydantic import Field
 from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.quantities import Columns, DType
-from service.engine.rope_axes import AxisWaves, fastest_of, notes_of, placed, positions_along, waves_of, write_axis
-from service.engine.rope_sections import Column, RopeAxes, channel_columns, letters_of, pair_columns, rotated
+from service.engine.rotation.rope_axes import (
+    AxisWaves,
+    fastest_of,
+    notes_of,
+    placed,
+    positions_along,
+    waves_of,
+    write_axis,
+)
+from service.engine.rotation.rope_sections import Column, RopeAxes, channel_columns, letters_of, pair_columns, rotated
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage, unused
 

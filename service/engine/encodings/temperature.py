@@ -9,11 +9,11 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.frequencies import refuse_overflow
-from service.engine.logarithms import exponential, logarithm, natural
-from service.engine.pairs import Floats, Pair, add, multiply, negative, two_sum
+from service.engine.numbers.logarithms import exponential, logarithm, natural
+from service.engine.numbers.pairs import Floats, Pair, add, multiply, negative, two_sum
+from service.engine.numbers.reals import MANY_DIGITS, Reals, real
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Integer, Real
-from service.engine.reals import MANY_DIGITS, Reals, real
 from service.engine.rounding import DTYPES, nearest_of_sum
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 

@@ -5,18 +5,18 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from service.engine.attention.weights import seed_of, trained
 from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES, refuse_overflow
-from service.engine.pairs import Floats
+from service.engine.numbers.pairs import Floats
+from service.engine.numbers.random_numbers import normal, uniform
+from service.engine.numbers.reals import Reals
+from service.engine.numbers.sums import Sums, write_line
 from service.engine.points import from_origin, refuse_far_origin
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Dim, DType, Origin, Seed
-from service.engine.random_numbers import normal, uniform
-from service.engine.reals import Reals
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.sums import Sums, write_line
-from service.engine.weights import seed_of, trained
 
 
 class Time2Vec(Positioned):

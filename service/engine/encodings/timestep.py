@@ -9,12 +9,12 @@ from pydantic import Field
 from service.engine.arithmetics import FLOAT32_NOTE, refuse_base_of_no_model
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, WAVE_BYTES
+from service.engine.numbers.reals import Reals, angle_factor, geometric
+from service.engine.numbers.single import Singles, divided_float32_frequencies, write_float32
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, Real
-from service.engine.reals import Reals, angle_factor, geometric
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage, unused
-from service.engine.single import Singles, divided_float32_frequencies, write_float32
 from service.engine.sinusoids import SinusoidalTable, channels, fastest, frequencies, spread
 from service.engine.waves import Waves
 

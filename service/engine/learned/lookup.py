@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from service.engine.attending import flags
+from service.engine.attention.attending import flags
 from service.engine.errors import Refusal
 from service.engine.positions import POSITIONS_INPUT, Where, where
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage

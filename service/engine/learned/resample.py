@@ -11,14 +11,14 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.pairs import Floats
+from service.engine.numbers.pairs import Floats
+from service.engine.numbers.weighted import LARGEST, largest_values, working_bytes, write_sums
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Grid2D, Integer, Length
 from service.engine.resampling import Resizing, Step, Taps, align_corners, crossed, half_pixel, plus_tenth
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage, unused
 from service.engine.table_rows import as_table
 from service.engine.vectors import SameDType, answer_dtype, block, refuse_overflow, vector_axes
-from service.engine.weighted import LARGEST, largest_values, working_bytes, write_sums
 
 MOST_OLD = 2**20  # rows, or cells along an axis, between which is interpolated
 MOST_TAPS = 1024

@@ -1,6 +1,6 @@
 """Causal mask: a query attends to its own position and those before it."""
 
-from service.engine.attending import Integers, Mask, Run, mask_scheme
+from service.engine.attention.attending import Integers, Mask, Run, mask_scheme
 from service.engine.scheme import Example, Usage
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.attending import Integers, Mask, Run, mask_scheme
+from service.engine.attention.attending import Integers, Mask, Run, mask_scheme
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
 from service.engine.scheme import Example, Usage
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.attending import (
+from service.engine.attention.attending import (
     ANSWERED,
     Answered,
     Booleans,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from service.engine.attending import Direction, Integers, Mask, Run, mask_scheme
+from service.engine.attention.attending import Direction, Integers, Mask, Run, mask_scheme
 from service.engine.quantities import SegmentLengths
 from service.engine.scheme import Example, Usage
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from service.engine.attending import ATTENTION_MASK, Integers, Run, Sized, mask_scheme
+from service.engine.attention.attending import ATTENTION_MASK, Integers, Run, Sized, mask_scheme
 from service.engine.quantities import LARGEST_EXACT_INTEGER
 from service.engine.scheme import Example, Usage
 

@@ -5,11 +5,11 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from service.engine.attending import Integers, Mask, Run, mask_scheme
+from service.engine.attention.attending import Integers, Mask, Run, mask_scheme
+from service.engine.attention.scores import Extent
 from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
 from service.engine.scheme import Example, Inputs, Usage
-from service.engine.scores import Extent
 
 Prefix = Annotated[
     Integer, Field(ge=0, le=LARGEST_EXACT_INTEGER, description="How many of the first keys every query may attend to.")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from service.engine.attending import ATTENTION_MASK, Direction, Integers, Mask, Run, mask_scheme
+from service.engine.attention.attending import ATTENTION_MASK, Direction, Integers, Mask, Run, mask_scheme
 from service.engine.quantities import LARGEST_EXACT_INTEGER
 from service.engine.scheme import Example, Input, Usage
 

@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.attending import Direction, Integers, Mask, Run, mask_scheme
+from service.engine.attention.attending import Direction, Integers, Mask, Run, mask_scheme
+from service.engine.attention.scores import Extent
 from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
 from service.engine.scheme import Example, Inputs, Usage
-from service.engine.scores import Extent
 
 Window = Annotated[
     Integer, Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Size of the window, as `counting` counts it.")

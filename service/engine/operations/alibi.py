@@ -1,7 +1,7 @@
 """The ALiBi bias added to the caller's attention scores (Press et al., 2022)."""
 
-from service.engine.biased import BiasedScores, sum_scheme
-from service.engine.linear_bias import BIAS, Linear
+from service.engine.attention.biased import BiasedScores, sum_scheme
+from service.engine.attention.linear_bias import BIAS, Linear
 from service.engine.scheme import Example, Usage
 
 

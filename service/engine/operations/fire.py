@@ -1,7 +1,7 @@
 """FIRE's bias added to the caller's attention scores (Li et al., 2024)."""
 
-from service.engine.biased import BiasedScores, sum_scheme
-from service.engine.interpolated import BIAS, Interpolated
+from service.engine.attention.biased import BiasedScores, sum_scheme
+from service.engine.attention.interpolated import BIAS, Interpolated
 from service.engine.scheme import Example, Usage
 
 

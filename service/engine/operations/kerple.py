@@ -1,7 +1,7 @@
 """The KERPLE bias added to the caller's attention scores (Chi et al., 2022)."""
 
-from service.engine.biased import BiasedScores, sum_scheme
-from service.engine.kernel_bias import BIAS, Kernel
+from service.engine.attention.biased import BiasedScores, sum_scheme
+from service.engine.attention.kernel_bias import BIAS, Kernel
 from service.engine.scheme import Example, Usage
 
 

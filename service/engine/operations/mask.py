@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.attending import (
+from service.engine.attention.attending import (
     Booleans,
     EmptyRows,
     Fill,

@@ -8,10 +8,10 @@ import numpy as np
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.positions import Values
-from service.engine.rope_block import ROPE_BLOCK
-from service.engine.rope_formulas import FORMULAS
-from service.engine.rope_usages import IMPLEMENTATIONS
-from service.engine.rotary import (
+from service.engine.rotation.rope_block import ROPE_BLOCK
+from service.engine.rotation.rope_formulas import FORMULAS
+from service.engine.rotation.rope_usages import IMPLEMENTATIONS
+from service.engine.rotation.rotary import (
     Rotary,
     amplitude,
     fastest,
@@ -23,9 +23,7 @@ from service.engine.rotary import (
     rotary_notes,
     table_width,
 )
-from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
-from service.engine.turning import (
+from service.engine.rotation.turning import (
     Axes,
     Direction,
     Table,
@@ -34,6 +32,9 @@ from service.engine.turning import (
     turned_tensors,
     vector_rows,
 )
+from service.engine.rotation.xpos import Role
+from service.engine.rounding import DTYPES
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
 from service.engine.vectors import (
     VECTOR_POSITIONS,
     Placed,
@@ -43,7 +44,6 @@ from service.engine.vectors import (
     refuse_odd_shapes,
     refuse_overflow,
 )
-from service.engine.xpos import Role
 
 
 class ApplyRope(Rotary, Placed):

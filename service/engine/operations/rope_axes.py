@@ -9,11 +9,16 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.rope_axes import fastest_of, notes_of, placed, positions_along, waves_of, write_axis
-from service.engine.rope_sections import RopeAxes, RopeAxesRule, channel_columns, letters_of, members_of, rotated
-from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
-from service.engine.turning import (
+from service.engine.rotation.rope_axes import fastest_of, notes_of, placed, positions_along, waves_of, write_axis
+from service.engine.rotation.rope_sections import (
+    RopeAxes,
+    RopeAxesRule,
+    channel_columns,
+    letters_of,
+    members_of,
+    rotated,
+)
+from service.engine.rotation.turning import (
     Axes,
     Direction,
     Members,
@@ -23,6 +28,8 @@ from service.engine.turning import (
     turned_tensors,
     vector_rows,
 )
+from service.engine.rounding import DTYPES
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
 from service.engine.vectors import (
     SameDType,
     answer_dtype,

@@ -1,7 +1,7 @@
 """The Sandwich bias added to the caller's attention scores (Chi et al., 2023)."""
 
-from service.engine.biased import BiasedScores, sum_scheme
-from service.engine.sandwich_bias import BIAS, InnerProducts
+from service.engine.attention.biased import BiasedScores, sum_scheme
+from service.engine.attention.sandwich_bias import BIAS, InnerProducts
 from service.engine.scheme import Example, Usage
 
 

@@ -1,7 +1,7 @@
 """Scores with Shaw's relative vectors added to the caller's attention scores (Shaw et al., 2018)."""
 
-from service.engine.biased import BiasedScores, sum_scheme
-from service.engine.relative_scores import VECTORS, RelativeVectors
+from service.engine.attention.biased import BiasedScores, sum_scheme
+from service.engine.attention.relative_scores import VECTORS, RelativeVectors
 from service.engine.scheme import Example, Usage
 
 

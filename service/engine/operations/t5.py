@@ -1,7 +1,7 @@
 """T5's bias added to the caller's attention scores (Raffel et al., 2020)."""
 
-from service.engine.biased import BiasedScores, sum_scheme
-from service.engine.bucket_bias import BIAS, BucketBias
+from service.engine.attention.biased import BiasedScores, sum_scheme
+from service.engine.attention.bucket_bias import BIAS, BucketBias
 from service.engine.scheme import Example, Usage
 
 

@@ -1,7 +1,7 @@
 """Scores with relative positions, shifted to the keys and added to the caller's attention scores (Dai et al., 2019)."""
 
-from service.engine.biased import Summed, sum_scheme
-from service.engine.relative_scores import ROWS, RelativeRows
+from service.engine.attention.biased import Summed, sum_scheme
+from service.engine.attention.relative_scores import ROWS, RelativeRows
 from service.engine.scheme import Example, Usage
 
 

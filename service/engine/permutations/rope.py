@@ -6,8 +6,8 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.quantities import HeadDim, Heads, Pairing
-from service.engine.rotary import pair_members
-from service.engine.rotary_width import RotaryWidth, rotary_width
+from service.engine.rotation.rotary import pair_members
+from service.engine.rotation.rotary_width import RotaryWidth, rotary_width
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 
 IndexDType = Annotated[Literal["int64", "int32"], Field(description="Integer format of the indices.")]

@@ -5,9 +5,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from service.engine.attending import ATTENTION_MASK, Booleans, flags, integers
-from service.engine.counting import FirstPosition, PositionIds, id_rows, refuse_uncountable
+from service.engine.attention.attending import ATTENTION_MASK, Booleans, flags, integers
 from service.engine.errors import Refusal
+from service.engine.numbers.counting import FirstPosition, PositionIds, id_rows, refuse_uncountable
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
 

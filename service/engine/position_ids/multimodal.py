@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.attending import Integers
-from service.engine.counting import PositionIds, refuse_uncountable
+from service.engine.attention.attending import Integers
 from service.engine.errors import Refusal
 from service.engine.modalities import (
     AXES,
@@ -19,6 +18,7 @@ from service.engine.modalities import (
     token_count,
     token_positions,
 )
+from service.engine.numbers.counting import PositionIds, refuse_uncountable
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, Real
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage, unused
 

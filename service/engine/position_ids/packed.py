@@ -5,9 +5,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from service.engine.attending import MOST_KEYS, Integers, integers
-from service.engine.counting import FirstPosition, PositionIds, id_rows, refuse_uncountable
+from service.engine.attention.attending import MOST_KEYS, Integers, integers
 from service.engine.errors import Refusal
+from service.engine.numbers.counting import FirstPosition, PositionIds, id_rows, refuse_uncountable
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
 from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
 

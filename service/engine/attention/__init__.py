@@ -1,0 +1,1 @@
+"""What biases and masks share: queries and keys, distances, buckets, slopes, and the sum with scores."""

@@ -1,0 +1,346 @@
+"""Tables by the angle-addition formula: a block is one base row (or one for each row) against offset rows.
+
+With u = 2^-53, S = |sin| and C = |cos| of the base row, s the largest |sin| of the offset rows (their cosines
+are at most 1), the errors of a sine before it is rounded to its dtype are
+
+    narrow dtypes   rows rounded to float64: 2 u; products: u; their sum: u           4 u (S + C s)
+    float64         rows cut into 26 bits and a float64 rest: the leading products and their sum are exact;
+                    the other products and sums are below 2^-25 and rounded there, 16 roundings at most
+                                                                                      16 * 2^-26 u (S + C s)
+    looked at again in double-double (`closely`): products 8 u^2, their sum 4 u^2    12 u^2 (S + C s)
+    all             the errors of the double-double rows, given by the caller
+
+of which 5, 32 and 16 are used. For a cosine S and C change places. Where angles are small, S + C s is as small as
+the sine, so that small sines are decided as readily as large ones.
+
+Sine and cosine together are one complex product, (sin a + i cos a) (cos b - i sin b) = sin(a + b) + i cos(a + b).
+numpy's complex product has other bits on processors that fuse its steps, within the same 4 u; what is rounded from it
+is only what any error as large leaves no choice about.
+
+Which float32 that is, the float64 shows in its own bits (`_to_float32`): rounding drops the last 29, and is in
+doubt only where they are near the middle of their range. All narrow errors are below
+
+    5 u sqrt 2 + 2^-54 < 2^-50.07
+
+which is less than 2^15 ulps of a float64 as small as 2^-13. So those are unsure whose last bits are within 2^15 of
+2^28, one in 2^13, and those below 2^-12; with an amplitude the error and these limits are as many times as large. These
+few are decided by bounds of their own (`narrow`).
+"""
+
+from enum import IntEnum
+from math import frexp, prod
+from threading import local
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from service.engine.numbers.pairs import Floats, Pair, Rows, add, halves, multiply, negative, two_sum
+from service.engine.numbers.sines import Indices
+from service.engine.rounding import Unsure, different, to_sixteen_bits
+
+Array = NDArray[Any]
+Singles = NDArray[np.float32]
+Turns = NDArray[np.complex128]
+
+U = 2.0**-53
+NARROW_ERROR = 5 * U
+DOUBLE_ERROR = 32 * 2.0**-26 * U
+CLOSE_ERROR = 16 * U * U
+ROWS_ERROR = 2.0**-54  # what the rows themselves may bring into a narrow value
+LARGEST_NARROW = 2.0**0.5 * NARROW_ERROR + ROWS_ERROR
+ALIGNMENT = 64  # bytes in a cache line, and in the widest vector register
+
+
+class Waveform(IntEnum):
+    """Which of the two; also the place in a (sin, cos) tuple."""
+
+    SIN = 0
+    COS = 1
+
+
+class Block(NamedTuple):
+    """Output rows, and the base and offset rows that they are made of."""
+
+    rows: slice
+    base: int | Indices
+    offset: slice | Indices
+
+
+class Places(NamedTuple):
+    """Some values, each by its waveform, channel, base row and offset row."""
+
+    form: Indices
+    channel: Indices
+    base: Indices
+    offset: Indices
+
+
+Outs = dict[Waveform, Array]
+
+
+def _interleaved(outs: Outs) -> Array | None:
+    """Sines and cosines as one array (rows, 2 channels), if that is how they lie in memory: sine, cosine, sine, ..."""
+    if len(outs) < 2:
+        return None
+    sines, cosines = outs[Waveform.SIN], outs[Waveform.COS]
+    item = sines.itemsize
+    apart = cosines.__array_interface__["data"][0] - sines.__array_interface__["data"][0]
+    if apart != item or not sines.strides == cosines.strides == (sines.strides[0], 2 * item):
+        return None
+    shape, strides = (sines.shape[0], 2 * sines.shape[1]), (sines.strides[0], item)
+    return np.lib.stride_tricks.as_strided(sines, shape, strides)
+
+
+class Target(NamedTuple):
+    """Where values go: the arrays of one dtype, and the one array that they are halves of, if they are."""
+
+    outs: Outs
+    joint: Array | None
+
+    @classmethod
+    def of(cls, outs: Outs) -> "Target":
+        """Of arrays (rows, channels) of one dtype."""
+        return cls(outs, _interleaved(outs))
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """Of all of them."""
+        return next(iter(self.outs.values())).dtype
+
+    def write(self, rows: slice, values: Array) -> None:
+        """`values` (rows, channels, waveforms), rounded or in float64, into these rows."""
+        if self.joint is not None:
+            self.joint[rows] = values.reshape(len(values), -1)
+            return
+        for place, out in enumerate(self.outs.values()):
+            out[rows] = values[..., place]
+
+
+class Scratch:
+    """The buffers of one call. `forms` are the waveforms that it writes."""
+
+    def __init__(self, forms: tuple[Waveform, ...], rows: int, channels: int) -> None:
+        self.forms = tuple(map(int, forms))
+        count = len(forms)
+        self._values = _aligned((rows, channels, count), np.float64)
+        self._singles = _aligned((rows, channels, count), np.float32)
+        self._unsure = _aligned((rows, channels, count), np.bool_)
+        # Two arrays in line are multiplied faster than an array and a row: a base row is repeated.
+        self._turns = _aligned((rows, channels), np.complex128) if count == 2 else None
+        self._factors = _aligned((3, rows if count == 1 else 0, channels), np.float64)
+
+    @classmethod
+    def of_thread(cls, forms: tuple[Waveform, ...], rows: int, channels: int) -> "Scratch":
+        """This thread's own, used again where the last call was of the same kind: fresh memory costs its first touch,
+        for a block of a few hundred rows more than the block."""
+        key = (forms, rows, channels)
+        if getattr(_threads, "key", None) != key:
+            _threads.key, _threads.scratch = key, cls(forms, rows, channels)
+        scratch: Scratch = _threads.scratch
+        return scratch
+
+    def product(self, grid: "Grid", block: Block) -> Floats:
+        """The block's values in float64, (rows, channels, waveforms)."""
+        rows = block.rows.stop - block.rows.start
+        self._repeat(grid, block.base, slice(rows))
+        value = self._values[:rows]
+        if self._turns is not None:
+            np.multiply(self._turns[:rows], grid.offsets.turns[block.offset], out=value.view(np.complex128)[..., 0])
+        else:
+            self._single(grid.offsets, block.offset, value[..., 0])
+        return value
+
+    def _repeat(self, grid: "Grid", base: int | Indices, rows: slice) -> None:
+        if self._turns is not None:
+            self._turns[rows] = grid.turns[base]
+            return
+        (form,) = self.forms
+        self._factors[0, rows], self._factors[1, rows] = grid.bases[form].high[base], grid.bases[1 - form].high[base]
+
+    def _single(self, offsets: "Offsets", offset: slice | Indices, value: Floats) -> None:
+        """Of one waveform alone the real products are faster."""
+        own, other, term = self._factors[:, : len(value)]
+        np.multiply(own, offsets.cosines[offset], out=value)
+        np.multiply(other, offsets.sines[self.forms[0], offset], out=term)
+        np.add(value, term, out=value)
+
+    def singles(self, rows: int) -> Singles:
+        """As many rows of the float32 buffer."""
+        return self._singles[:rows]
+
+    def unsure(self, rows: int) -> Unsure:
+        """As many rows of the buffer of truth values."""
+        return self._unsure[:rows]
+
+
+_threads = local()
+
+
+def _aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    size = prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def _aligned_copy(rows: Array) -> Array:
+    copy = _aligned(rows.shape, rows.dtype)
+    copy[...] = rows
+    return copy
+
+
+def _complex(real: Floats, imaginary: Floats) -> Turns:
+    number: Turns = real + 1j * imaginary
+    return number
+
+
+class Offsets:
+    """The offset rows of a panel, as blocks multiply by them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.reach: Floats = np.abs(rows.sines.high).max(axis=0)  # s
+        self.cosines = _aligned_copy(rows.cosines.high)
+        self.sines = _aligned_copy(np.stack([rows.sines.high, -rows.sines.high]))  # for a sine, for a cosine
+        self.turns = _aligned_copy(_complex(rows.cosines.high, -rows.sines.high))  # cos b - i sin b
+        self._split: dict[int, tuple[Split, Split]] = {}
+
+    def split(self, form: int) -> tuple["Split", "Split"]:
+        """The cosines and the sines for products in double-double; two threads may both do it, and agree."""
+        if form not in self._split:
+            sines = self.rows.sines if form == Waveform.SIN else negative(self.rows.sines)
+            self._split[form] = split(self.rows.cosines), split(sines)
+        return self._split[form]
+
+
+class Split(NamedTuple):
+    """A number as 26 bits and a rest, and as one float64."""
+
+    leading: Floats
+    rest: Floats
+    whole: Floats
+
+    def at(self, index: slice | Indices) -> "Split":
+        return Split(self.leading[index], self.rest[index], self.whole[index])
+
+
+def split(number: Pair) -> Split:
+    """Cut off 26 bits; the rest is rounded at 2^-26 u of the number."""
+    leading, rest = halves(number.high)
+    return Split(leading, rest + number.low, number.high)
+
+
+class Grid:
+    """Base rows against offset rows; `errors` are what the rows themselves bring into a sine and a cosine.
+
+    Base rows may have an amplitude, of up to 2^octaves.
+    """
+
+    def __init__(self, bases: Rows, offsets: Offsets, errors: Floats, octaves: int = 0) -> None:
+        self.bases, self.offsets, self.errors, self.octaves = bases, offsets, errors, octaves
+        self.turns = _complex(bases.sines.high, bases.cosines.high)  # sin a + i cos a
+
+    def fill(self, block: Block, target: Target, scratch: Scratch) -> Indices:
+        """Write the block's rows; which values are undecided, as indices of (rows, channels, waveforms) laid flat."""
+        if target.dtype != np.float64:
+            return self._fill_narrow(block, target, scratch)
+        count = len(target.outs)
+        return np.concatenate(
+            [
+                self._fill_double(block, int(form), out[block.rows]) * count + place
+                for place, (form, out) in enumerate(target.outs.items())
+            ]
+        )
+
+    def narrow(self, at: Places) -> tuple[Pair, Floats]:
+        """These values as blocks have them, in float64, and their errors."""
+        own, other = self._bases(at, "high")
+        cosines = self.offsets.cosines[at.offset, at.channel]
+        sines = self.offsets.sines[at.form, at.offset, at.channel]
+        value = own * cosines + other * sines
+        return Pair(value, np.zeros_like(value)), self._error(NARROW_ERROR, own, other, at)
+
+    def closely(self, at: Places) -> tuple[Pair, Floats]:
+        """These values in double-double, and their errors."""
+        own, other = (Pair(*both) for both in zip(self._bases(at, "high"), self._bases(at, "low"), strict=True))
+        place = at.offset, at.channel
+        rows = self.offsets.rows
+        sign = np.where(at.form == Waveform.SIN, 1.0, -1.0)
+        sines = Pair(sign * rows.sines.high[place], sign * rows.sines.low[place])
+        value = add(multiply(own, rows.cosines.at(place)), multiply(other, sines))
+        return value, self._error(CLOSE_ERROR, own.high, other.high, at)
+
+    def _bases(self, at: Places, half: str) -> NDArray[np.float64]:
+        sines, cosines = (getattr(wave, half)[at.base, at.channel] for wave in self.bases)
+        sine = at.form == Waveform.SIN
+        return np.array([np.where(sine, sines, cosines), np.where(sine, cosines, sines)])
+
+    def _error(self, factor: float, own: Floats, other: Floats, at: Places) -> Floats:
+        """factor * (S + C s) + the errors of the rows."""
+        error: Floats = factor * (np.abs(own) + np.abs(other) * self.offsets.reach[at.channel])
+        error += self.errors[at.form, at.channel]
+        return error
+
+    def _fill_narrow(self, block: Block, target: Target, scratch: Scratch) -> Indices:
+        value = scratch.product(self, block)
+        round_off = _to_float32 if target.dtype == np.float32 else _to_sixteen_bits
+        return round_off(value, block.rows, target, scratch, self.octaves)
+
+    def _fill_double(self, block: Block, form: int, out: NDArray[Any]) -> Indices:
+        base, other_base = (self.bases[each].at(block.base) for each in (form, 1 - form))
+        own, other = split(base), split(other_base)
+        cosines, sines = (rows.at(block.offset) for rows in self.offsets.split(form))
+        total, rest = two_sum(own.leading * cosines.leading, other.leading * sines.leading)
+        for at_base, at_offset in ((own, cosines), (other, sines)):
+            rest += at_base.leading * at_offset.rest
+            rest += at_base.rest * at_offset.whole
+        error = DOUBLE_ERROR * (np.abs(base.high) + np.abs(other_base.high) * self.offsets.reach) + self.errors[form]
+        below, above = total + (rest - error), total + (rest + error)
+        out[...] = above
+        return np.flatnonzero(different(below, above))
+
+
+# How a float64 shows that its rounding to float32 is in doubt. Its bits plus SHIFT, as far as KEPT, are read as a
+# float64 again: 2 where the last 29 bits are in the window around 2^28, less than 2 (bit 62 is not set) where it was
+# below 2^-12, and larger else.
+DROPPED_BITS, WINDOW_BITS, FLOOR_BITS = 29, 16, 12
+SHIFT = np.uint64((FLOOR_BITS + 1 << 52) + (1 << DROPPED_BITS - 1) + (1 << WINDOW_BITS - 1))
+KEPT = np.uint64((1 << 62) + (1 << DROPPED_BITS) - (1 << WINDOW_BITS))
+# With an amplitude errors are larger, and the floor is higher, by as many octaves.
+MOST_OCTAVES = FLOOR_BITS - 1
+LOUDEST_HALF = 1.99  # `to_sixteen_bits` takes float16 below 2
+
+
+def octaves_of(amplitude: float) -> int:
+    """The least n >= 0 with amplitude <= 2^n.
+
+    >>> [octaves_of(amplitude) for amplitude in (0.0, 1.0, 1.1, 2.0, 2.5)]
+    [0, 0, 1, 1, 2]
+    """
+    fraction, exponent = frexp(amplitude)
+    return max(0, exponent - (fraction == 0.5))
+
+
+def _to_float32(value: Floats, rows: slice, target: Target, scratch: Scratch, octaves: int) -> Indices:
+    """Round, and say which may be wrong. `value` is used up."""
+    target.write(rows, value)
+    bits = value.view(np.uint64)
+    np.add(bits, SHIFT - np.uint64(octaves << 52), out=bits)
+    np.bitwise_and(bits, KEPT, out=bits)
+    return np.less_equal(value, 2.0, out=scratch.unsure(len(value))).reshape(-1).nonzero()[0]
+
+
+def _to_sixteen_bits(value: Floats, rows: slice, target: Target, scratch: Scratch, octaves: int) -> Indices:
+    """Round by way of float32, which does where the error is below half of its ulp.
+
+    Half an ulp of x is 2^-25 |x| or more, so that holds from 2^26 times the error on, with a factor of 2 to spare.
+    """
+    singles = scratch.singles(len(value))
+    singles[...] = value
+    floor = 2.0 ** (26 + octaves) * LARGEST_NARROW
+    unsure = to_sixteen_bits(singles, floor, target.dtype, lambda rounded: target.write(rows, rounded))
+    return _NONE if unsure is None else np.flatnonzero(unsure)
+
+
+_NONE = np.zeros(0, np.intp)

@@ -1,0 +1,1 @@
+"""What the rotary schemes share: widths, frequencies and their scaling, sections of several axes, the turning itself."""

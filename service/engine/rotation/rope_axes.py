@@ -1,0 +1,199 @@
+"""Rotary position embedding on several axes: the frequencies of every axis, the positions of rows, and their waves.
+
+All is computed axis by axis, from one `Angles` each; `rope_sections` says which columns they go to.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import log2
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.engine.arithmetics import FLOAT32_NOTE, GGML_NOTE, Angles, Exact, Float32, Ggml, refuse_base_of_no_model
+from service.engine.errors import Refusal
+from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS
+from service.engine.grids import per_axis
+from service.engine.numbers.reals import Reals, angle_factor, geometric
+from service.engine.numbers.single import float32_frequencies
+from service.engine.positions import Where, as_positions
+from service.engine.rotation.patches import OF_GRIDS, Axis, grid_axes, numerators, patch_count
+from service.engine.rotation.rope_sections import Column, Indices, RopeAxes, pair_axes, rotated
+from service.engine.scheme import Array, Inputs, unused
+from service.engine.waves import Waves
+
+
+@dataclass(frozen=True, slots=True)
+class AxisWaves:
+    """What turns the columns of one axis: `columns` of the table show `picked` columns of `angles`."""
+
+    axis: int
+    angles: Angles
+    count: int
+    columns: Indices
+    picked: Indices
+
+
+def waves_of(params: RopeAxes, columns: Column, grid: tuple[Axis, ...] | None) -> tuple[AxisWaves, ...]:
+    """The waves of every axis that turns something."""
+    return tuple(
+        _axis_waves(params, columns, axis, grid) for axis in range(len(params.sections)) if (columns.axis == axis).any()
+    )
+
+
+def _axis_waves(params: RopeAxes, columns: Column, axis: int, grid: tuple[Axis, ...] | None) -> AxisWaves:
+    at = np.flatnonzero(columns.axis == axis)
+    places, picked = np.unique(columns.place[at], return_inverse=True)
+    if params.arithmetic == "ggml":
+        count = _pairs_of(params, axis)
+        return AxisWaves(axis, Ggml(params.base, 2 * count), count, at, columns.place[at])
+    if params.arithmetic == "float32":
+        inv_freq = _float32(params, axis)[places]
+        return AxisWaves(axis, Float32(inv_freq), len(places), at, picked)
+    waves = Waves(_reals(params, axis, places, grid))
+    return AxisWaves(axis, Exact(waves), len(places), at, picked)
+
+
+def _pairs_of(params: RopeAxes, axis: int) -> int:
+    """How many frequencies the series of an axis has."""
+    pairs = rotated(params) // 2
+    if params.frequencies in ("shared", "strided"):
+        return pairs
+    return int(np.count_nonzero(pair_axes(params, pairs) == axis))
+
+
+def _float32(params: RopeAxes, axis: int) -> NDArray[np.float32]:
+    pairs = _pairs_of(params, axis)
+    return float32_frequencies(_stretched_base(params, axis, pairs), 2 * pairs, pairs)
+
+
+def _stretched_base(params: RopeAxes, axis: int, pairs: int) -> float:
+    """base * ntk_factor^(n/(n - 2)) for an axis of n = 2 pairs channels."""
+    factor = per_axis(params.ntk_factor, len(params.sections), "ntk_factor")[axis]
+    if factor == 1 or pairs < 2:
+        return params.base
+    stretch = geometric(factor, [Fraction(pairs, pairs - 1)]) * params.base
+    return float(stretch.rounded()[0])
+
+
+def _reals(params: RopeAxes, axis: int, places: Indices, grid: tuple[Axis, ...] | None) -> Reals:
+    """The frequencies at some places of an axis' series, in radians per numerator of a position."""
+    pairs = _pairs_of(params, axis)
+    at = places.tolist()
+    if params.frequencies == "linear":
+        last = Fraction(params.max_frequency or 1)
+        frequencies = Reals.of([1 + (last - 1) * Fraction(place, max(1, pairs - 1)) for place in at])
+    else:
+        frequencies = geometric(params.base, [_exponent(params, place, pairs) for place in at])
+    factor = per_axis(params.ntk_factor, len(params.sections), "ntk_factor")[axis]
+    if factor != 1 and pairs > 1:
+        frequencies = frequencies * geometric(factor, [Fraction(-place, pairs - 1) for place in at])
+    ratio = Fraction(1) if grid is None else grid[axis].ratio
+    scale = Fraction(per_axis(params.interpolation_scale, len(params.sections), "interpolation_scale")[axis])
+    return frequencies * (ratio / scale) * angle_factor(params.angle_factor)
+
+
+def _exponent(params: RopeAxes, place: int, pairs: int) -> Fraction:
+    return Fraction(place, max(1, pairs - 1)) if params.frequencies == "rising" else Fraction(-place, pairs)
+
+
+def fastest_of(params: RopeAxes, grid: tuple[Axis, ...] | None) -> float:
+    """A bound of the frequencies of all axes; refuses what cannot be computed, and arithmetics without a meaning."""
+    refuse_base_of_no_model(params.base, params.arithmetic)
+    _refuse_conflicts(params)
+    axes = len(params.sections)
+    factors = per_axis(params.ntk_factor, axes, "ntk_factor")
+    scales = per_axis(params.interpolation_scale, axes, "interpolation_scale")
+    stretch = 2 * max(abs(log2(factor)) for factor in factors)
+    more = [log2(Fraction(1) if grid is None else grid[axis].ratio) - log2(scales[axis]) for axis in range(axes)]
+    steepest = log2(params.base) * (1 if params.frequencies == "rising" else -1)
+    ends = (0.0, log2(params.max_frequency or 1)) if params.frequencies == "linear" else (0.0, steepest)
+    slowest, fastest = min(ends) + min(more) - stretch, max(ends) + max(more) + stretch + 3
+    if slowest < SLOWEST_BITS or fastest > FASTEST_BITS:
+        detail = (
+            f"the frequencies reach from about 2^{slowest:.0f} to 2^{fastest:.0f} radians per position; "
+            f"2^{SLOWEST_BITS} to 2^{FASTEST_BITS} will do"
+        )
+        raise Refusal("base", "out_of_range", detail)
+    return float(2.0**fastest)
+
+
+def _refuse_conflicts(params: RopeAxes) -> None:
+    if params.ntk_factor != (1.0,) and params.frequencies != "per-axis":
+        raise Refusal("ntk_factor", "conflict", "ntk_factor stretches the base of an axis: add frequencies=per-axis")
+    if (params.max_frequency is None) == (params.frequencies == "linear"):
+        wanted = "is needed with" if params.max_frequency is None else "is for"
+        code = "missing" if params.max_frequency is None else "conflict"
+        raise Refusal("max_frequency", code, f"max_frequency {wanted} frequencies=linear")
+    if params.arithmetic == "exact":
+        return
+    known = ("shared", "per-axis") if params.arithmetic == "ggml" else ("shared", "per-axis", "strided")
+    plain = params.interpolation_scale == (1.0,) and params.base_size is None and params.angle_factor == "one"
+    stretched = params.arithmetic == "ggml" and params.ntk_factor != (1.0,)
+    if params.frequencies not in known or stretched or not plain or params.coordinates.startswith("unit"):
+        detail = (
+            f"arithmetic={params.arithmetic} knows base^-x times a position as it is: frequencies "
+            f"{' or '.join(known)}, no factors and no scaled coordinates; use arithmetic=exact"
+        )
+        raise Refusal("arithmetic", "conflict", detail)
+
+
+def notes_of(params: RopeAxes, inputs: Inputs) -> list[str]:
+    """What deserves saying about an arithmetic, about what has no effect, and about what is no rotation."""
+    notes = {"exact": [], "float32": [FLOAT32_NOTE], "ggml": [GGML_NOTE]}[params.arithmetic]
+    if "positions" in inputs:
+        notes = notes + unused(params, OF_GRIDS, "positions in the body")
+    if params.section_rule == "doubled":
+        notes = [*notes, "section_rule=doubled is no rotation where positions differ: the members of a pair turn apart"]
+    return notes
+
+
+# Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where the rows are: on a grid, or at positions of the caller's, (..., axes) in C order."""
+
+    where: Where
+    grid: tuple[Axis, ...] | None
+
+
+def placed(params: RopeAxes, inputs: Inputs) -> Placed:
+    """The positions that a request means; refuses none, both ways at once, and another number of axes."""
+    axes = len(params.sections)
+    if "positions" in inputs:
+        if params.grid is not None:
+            raise Refusal("grid", "conflict", "grid and positions exclude each other; positions say everything")
+        values = as_positions(inputs["positions"], "/positions")
+        if values.ndim < 2 or values.shape[-1] != axes:
+            detail = f"positions have the shape {values.shape}; (…, {axes}) is needed, a position for each axis"
+            raise Refusal("/positions", "shape", detail, limit=axes, requested=values.shape[-1])
+        return Placed(Where(values.shape[:-1], values.reshape(-1)), None)
+    if params.grid is None:
+        raise Refusal("grid", "missing", "grid is missing: give grid=, or positions in the body of a POST")
+    if len(params.grid) != axes:
+        detail = f"grid has {len(params.grid)} axes and sections has {axes}; they must be equal"
+        raise Refusal("grid", "shape", detail, limit=axes, requested=len(params.grid))
+    count = patch_count(params, params.grid)
+    return Placed(Where((count,), range(count)), grid_axes(params, params.grid))
+
+
+def positions_along(params: RopeAxes, inputs: Inputs, axis: int, start: int, stop: int) -> NDArray[np.float64]:
+    """The numerators of the positions on one axis of rows `start` to `stop`."""
+    if "positions" in inputs:
+        rows = inputs["positions"].reshape(-1, len(params.sections))[start:stop, axis]
+        return np.asarray(rows.astype(np.float64)) + 0.0
+    assert params.grid is not None  # `placed` has refused its absence
+    return numerators(params, params.grid, axis, start, stop).astype(np.float64)
+
+
+def write_axis(waves: AxisWaves, at: NDArray[np.float64], tensor: str, out: Array) -> None:
+    """The columns of one axis of cos, sin or angles into `out`: every position once, then copied to its rows."""
+    values, places = np.unique(at, return_inverse=True)
+    table = np.empty((len(values), waves.count), out.dtype)
+    if tensor == "angles":
+        waves.angles.angles(values, table)
+    else:
+        waves.angles.write(values, *((table, None) if tensor == "cos" else (None, table)))
+    out[:, waves.columns] = table[np.ix_(places.reshape(-1), waves.picked)]

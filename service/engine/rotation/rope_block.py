@@ -1,0 +1,61 @@
+"""Hugging Face's `rope_parameters` (formerly `rope_scaling`): a JSON object that stands for RoPE's parameters."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.engine.errors import Refusal
+from service.engine.rotation.scaling import PARAMETERS
+from service.engine.scheme import Pasted
+
+# Other spellings of a type, and parameters that one implies.
+SPELLINGS: Mapping[str, Mapping[str, str]] = {
+    "su": {"rope_type": "longrope"},
+    "mrope": {"rope_type": "default"},
+    "deepseek_yarn": {"rope_type": "yarn", "mscale_rule": "each"},
+}
+RENAMED: Mapping[str, str] = {"type": "rope_type", "rope_theta": "base"}
+# Keys about other things than frequencies: which axis a pair follows, and a factor on queries.
+ASIDE = ("mrope_section", "mrope_interleaved", "interleaved", "llama_4_scaling_beta")
+KEYS = ("rope_type", *RENAMED, "partial_rotary_factor", *PARAMETERS, *ASIDE)
+
+
+def parameters_of_block(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Our parameters for a flat block; null means left out, as in a `config.json`.
+
+    >>> parameters_of_block({"type": "linear", "factor": 2, "rope_theta": 1e6, "attention_factor": None})
+    {'rope_type': 'linear', 'factor': 2, 'base': 1000000.0}
+    """
+    given = {key: value for key, value in block.items() if value is not None and key not in ASIDE}
+    return _type(given) | {
+        RENAMED.get(key, key): value for key, value in given.items() if key not in ("rope_type", "type")
+    }
+
+
+def _type(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the block says of its type, in either spelling; an alpha makes `dynamic` NTK-aware, as in HunYuan."""
+    spelled = {key: _spelling(given[key]) for key in ("rope_type", "type") if key in given}
+    named = list(spelled.values())
+    if len(named) == 2 and named[0] != named[1]:
+        raise Refusal(
+            "type",
+            "conflict",
+            f"rope_type is {given['rope_type']} and type is {given['type']}; they say the same thing",
+        )
+    found = named[0] if named else {}
+    return {"rope_type": "ntk_alpha"} if found.get("rope_type") == "dynamic" and given.get("alpha") else dict(found)
+
+
+def _spelling(name: object) -> Mapping[str, object]:
+    return SPELLINGS.get(name, {"rope_type": name}) if isinstance(name, str) else {"rope_type": name}
+
+
+ROPE_BLOCK = Pasted(
+    names=("rope_parameters", "rope_scaling"),
+    description="The block of that name in a Hugging Face `config.json`, pasted as it is: `type` or `rope_type`, "
+    "`rope_theta` inside or as `base` in the query. `su` is `longrope`, `dynamic` with an `alpha` is `ntk_alpha`, "
+    f"null is left out, and {', '.join(ASIDE)} decide nothing about frequencies. A block that holds one for each type "
+    "of layer needs `layer_type` in the query.",
+    keys=KEYS,
+    renamed=RENAMED,
+    parameters=parameters_of_block,
+)
