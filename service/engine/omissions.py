@@ -235,4 +235,50 @@ AXES = (
     ),
 )
 
-OMISSIONS: tuple[Omission, ...] = (*RELATIVE, *LEARNED, *TIME, *MASKS, *AXES)
+SCALING = (
+    Omission(
+        "transformers' dynamic NTK after a longer call",
+        "scaling",
+        "it keeps the larger base until a call is shorter than the trained length; no answer here depends on an "
+        "earlier one: give seq_len of the longer call",
+    ),
+    Omission(
+        "Qwen-1's use_dynamic_ntk",
+        "scaling",
+        "encodings/rope with rope_type=ntk_alpha and alpha = max(2^ceil(log2(n / L) + 1) - 1, 1), n the length "
+        "of the call",
+    ),
+    Omission(
+        "truncate in a nested block, as transformers 5.24 reads it",
+        "scaling",
+        "it looks for truncate beside the types of layer and takes it for true; here the block says what it says",
+    ),
+    Omission(
+        "Both tables of a nested block in one answer",
+        "scaling",
+        "layer_type chooses one; two requests have two",
+    ),
+    Omission(
+        "A list of linear factors in one cache (vLLM, for LoRA)",
+        "scaling",
+        "one request for each factor",
+    ),
+    Omission(
+        "Dual chunk attention and FoPE (vLLM), Self-Extend and ReRoPE",
+        "scaling",
+        "they change positions or frequencies within attention itself: encodings/rope takes your positions and "
+        "frequencies",
+    ),
+    Omission(
+        "llama.cpp's arithmetic for ntk, dynamic, proportional and ntk_by_parts",
+        "scaling",
+        "llama.cpp has none of them but as rope_freqs: rope_type=divisors with the divisors of output=divisors",
+    ),
+    Omission(
+        "DeepSeek's softmax factor applied",
+        "scaling",
+        "it is stated as softmax_factor beside the tables, which it is no part of",
+    ),
+)
+
+OMISSIONS: tuple[Omission, ...] = (*RELATIVE, *LEARNED, *TIME, *MASKS, *AXES, *SCALING)
