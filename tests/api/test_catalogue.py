@@ -111,6 +111,7 @@ def test_the_catalogue_takes_no_parameters(client: Client) -> None:
 
 def test_a_document_is_made_once(direct: Client) -> None:
     """Asked for by many at the same time, before it was made."""
-    replies = direct.together([("GET", f"/v1/schemes/{scheme.name}", {}) for scheme in SCHEMES for _ in range(20)])
+    names = sorted({scheme.name for scheme in SCHEMES})[::5]
+    replies = direct.together([("GET", f"/v1/schemes/{name}", {}) for name in names for _ in range(20)])
     assert {reply.status_code for reply in replies} == {200}
-    assert len({reply.headers["etag"] for reply in replies}) == len({scheme.name for scheme in SCHEMES})
+    assert len({reply.headers["etag"] for reply in replies}) == len(names)

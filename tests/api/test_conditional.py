@@ -58,9 +58,11 @@ def test_head_says_what_get_says_and_computes_nothing(client: Client, asked: Ask
     assert ("content-length" in cached.headers) == ("content-length" in head.headers)
 
 
+SEVERAL_FORMS = ("{}", "W/{}", '"a", {}', '"a",W/{} , "b"', "*", ", ,{}", '"x,y" , {}')
+
+
 @pytest.mark.parametrize("asked", GETS_IN_EVERY_FORMAT, ids=str)
-@pytest.mark.parametrize("form", ["{}", "W/{}", '"a", {}', '"a",W/{} , "b"', "*", ", ,{}", '"x,y" , {}'])
-def test_a_known_tag_is_answered_without_computing(client: Client, asked: Asked, form: str) -> None:
+def test_a_known_tag_is_answered_without_computing(client: Client, asked: Asked) -> None:
     """S25: weak comparison, lists and `*`; the headers that a cache renews are kept."""
     target = asked.target + "&nonfinite=string"
     tag = client.head(target).headers.get("etag")
@@ -68,7 +70,9 @@ def test_a_known_tag_is_answered_without_computing(client: Client, asked: Asked,
         return
     with idle(*SCHEMES):
         replies = [
-            client.request(method, target, headers={"if-none-match": form.format(tag)}) for method in ("GET", "HEAD")
+            client.request(method, target, headers={"if-none-match": form.format(tag)})
+            for form in SEVERAL_FORMS
+            for method in ("GET", "HEAD")
         ]
     for reply in replies:
         assert reply.status_code == 304
