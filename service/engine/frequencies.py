@@ -1,6 +1,7 @@
 """The range of frequencies that are computed, and of numbers that a number format holds."""
 
 from math import log2
+from typing import Protocol
 
 from service.engine.errors import Refusal
 
@@ -11,6 +12,24 @@ SLOWEST_BITS = -400
 # Memory of one prepared frequency: its digits, and its share of the rows that `Waves` keeps (22 KB measured).
 WAVE_BYTES = 24576
 REAL_BYTES = 256
+
+
+class Wide(Protocol):
+    """Parameters of a table whose rows have `dim` channels."""
+
+    @property
+    def dim(self) -> int: ...
+
+
+def wave_state(params: Wide, _inputs: object) -> int:
+    """The memory of a table's prepared frequencies: one for every sine.
+
+    >>> from types import SimpleNamespace
+    >>> wave_state(SimpleNamespace(dim=8), {}) == wave_state(SimpleNamespace(dim=7), {}) == 4 * WAVE_BYTES
+    True
+    """
+    return WAVE_BYTES * ((params.dim + 1) // 2)
+
 
 LARGEST_FINITE = {
     "float16": 65504.0,

@@ -40,20 +40,27 @@ ChannelAxis = Annotated[
     Field(description="`last`: a row of channels for every cell; `first`: the channel axis before those of the grid."),
 ]
 CELLS = ("frames", "height", "width")
-# The conventions of libraries that have every number of axes.
-POSITIONAL_ENCODINGS = {
-    "layout": "interleaved",
-    "channel_split": "rounded-up",
-    "grid_axes": "kept",
-    "arithmetic": "float32",
-}
-POSITIONAL_ENCODINGS_PERMUTE = POSITIONAL_ENCODINGS | {"channel_axis": "first"}
-TENSOR2TENSOR = {"frequency_shift": "1", "channel_split": "rounded-down", "grid_axes": "kept"}
 TWO_PI = 6.283185307179586  # the float64 that Python code has for 2 pi
 COORDINATES_NOTE = (
     "arithmetic=float32-coordinates rounds the coordinates to float32 step by step, as diffusers does; "
     "the rest is exact"
 )
+
+
+def usages_of_any_grid(axes: int) -> tuple[Usage, ...]:
+    """The conventions of libraries that have grids of every number of axes."""
+    kept = {"grid_axes": "kept"}
+    interleaved = {"layout": "interleaved", "channel_split": "rounded-up", **kept, "arithmetic": "float32"}
+    name = "positional-encodings"
+    return (
+        Usage(f"{name} PositionalEncoding{axes}D", interleaved, name),
+        Usage(f"{name} PositionalEncodingPermute{axes}D", interleaved | {"channel_axis": "first"}, f"{name}-permute"),
+        Usage(
+            "tensor2tensor add_timing_signal_nd",
+            {"frequency_shift": "1", "channel_split": "rounded-down", **kept},
+            "tensor2tensor",
+        ),
+    )
 
 
 class GridTable(GridCoordinates):

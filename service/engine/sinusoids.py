@@ -16,7 +16,7 @@ from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, fastest_frequ
 from service.engine.numbers.reals import MANY_DIGITS, Reals, angle_factor, geometric
 from service.engine.numbers.single import Singles, float32_frequencies, float32_frequencies_between
 from service.engine.positions import Values
-from service.engine.quantities import AngleFactor, Base, Integer, Layout, OddWidth, Real
+from service.engine.quantities import AngleFactor, Base, ExactOrFloat32, Integer, Layout, OddWidth, Real
 from service.engine.scheme import Array, Params
 from service.engine.waves import Waves
 
@@ -72,12 +72,7 @@ class SinusoidalTable(Params):
     amplitude: Annotated[
         Real, Field(ge=1e-3, le=1e4, description="Multiplies sines and cosines too: a number that a model has trained.")
     ] = 1.0
-    arithmetic: Annotated[
-        Literal["exact", "float32"],
-        Field(
-            description="`exact`: the real-number formula, rounded once; `float32`: step by step as PyTorch model code."
-        ),
-    ] = "exact"
+    arithmetic: ExactOrFloat32 = "exact"
     frequency_form: Annotated[
         Literal["exp-log", "power"],
         Field(

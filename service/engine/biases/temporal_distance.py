@@ -4,17 +4,17 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
-from service.engine.frequencies import WAVE_BYTES
+from service.engine.frequencies import wave_state
 from service.engine.positions import POSITIONS_INPUT, as_positions, batch_axes, given_positions
-from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, Dim, DType, Positions, listed_texts
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Dim, DType, Positions
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
-from service.engine.timestamps import UNITS, Timestamp, Unit, instant
+from service.engine.timestamps import UNITS, Timestamps, Unit, instant
 
 Floats = NDArray[np.float64]
 
@@ -24,11 +24,8 @@ class TemporalDistance(SinusoidalTable):
 
     positions: Positions | None = None
     timestamps: Annotated[
-        tuple[Timestamp, ...] | None,
-        BeforeValidator(listed_texts("timestamps", "2024-02-29T12:00:00Z,2024-03-01T00:00:00-05:00")),
+        Timestamps | None,
         Field(
-            min_length=1,
-            max_length=LONGEST_LIST,
             description="ISO 8601 timestamps with Z or a numeric offset, comma-separated, instead of positions. The "
             "time between two is the same wherever their clocks stand.",
         ),
@@ -127,7 +124,7 @@ SCHEME: Scheme[TemporalDistance, Angles] = Scheme(
     facts=_facts,
     notes=_notes,
     sequence=_sequence,
-    state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
+    state_bytes=wave_state,
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Three events", {"positions": "0,0.5,7.25", "dim": "4"}),

@@ -6,12 +6,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from service.engine.grid_sinusoids import (
-    POSITIONAL_ENCODINGS,
-    POSITIONAL_ENCODINGS_PERMUTE,
-    TENSOR2TENSOR,
     GridTable,
     grid_scheme,
     share,
+    usages_of_any_grid,
 )
 from service.engine.grids import per_axis
 from service.engine.quantities import Grid2D
@@ -137,12 +135,6 @@ SCHEME = grid_scheme(
             },
             preset="timm-reversed",
         ),
-        Usage("positional-encodings PositionalEncoding2D", POSITIONAL_ENCODINGS, preset="positional-encodings"),
-        Usage(
-            "positional-encodings PositionalEncodingPermute2D",
-            POSITIONAL_ENCODINGS_PERMUTE,
-            preset="positional-encodings-permute",
-        ),
-        Usage("tensor2tensor add_timing_signal_nd", TENSOR2TENSOR, preset="tensor2tensor"),
+        *usages_of_any_grid(2),
     ),
 )

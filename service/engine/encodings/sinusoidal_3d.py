@@ -7,13 +7,11 @@ from pydantic import Field
 
 from service.engine.grid_sinusoids import (
     CELLS,
-    POSITIONAL_ENCODINGS,
-    POSITIONAL_ENCODINGS_PERMUTE,
-    TENSOR2TENSOR,
     GridTable,
     grid_scheme,
     refuse_indivisible,
     share,
+    usages_of_any_grid,
 )
 from service.engine.grids import per_axis
 from service.engine.quantities import Grid3D
@@ -114,12 +112,6 @@ SCHEME = grid_scheme(
         ),
         Usage("V-JEPA", {"channel_split": "time-half"}, preset="v-jepa"),
         Usage("V-JEPA, uniform_power=True", {"channel_split": "rounded-up"}, preset="v-jepa-uniform-power"),
-        Usage("positional-encodings PositionalEncoding3D", POSITIONAL_ENCODINGS, preset="positional-encodings"),
-        Usage(
-            "positional-encodings PositionalEncodingPermute3D",
-            POSITIONAL_ENCODINGS_PERMUTE,
-            preset="positional-encodings-permute",
-        ),
-        Usage("tensor2tensor add_timing_signal_nd", TENSOR2TENSOR, preset="tensor2tensor"),
+        *usages_of_any_grid(3),
     ),
 )
