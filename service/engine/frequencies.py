@@ -1,7 +1,6 @@
 """The range of frequencies that are computed, and of numbers that a number format holds."""
 
 from math import log2
-from typing import Protocol
 
 from service.engine.errors import Refusal
 
@@ -13,30 +12,21 @@ SLOWEST_BITS = -400
 WAVE_BYTES = 24576
 REAL_BYTES = 256
 
-
-class Wide(Protocol):
-    """Parameters of a table whose rows have `dim` channels."""
-
-    @property
-    def dim(self) -> int: ...
-
-
-def wave_state(params: Wide, _inputs: object) -> int:
-    """The memory of a table's prepared frequencies: one for every sine.
-
-    >>> from types import SimpleNamespace
-    >>> wave_state(SimpleNamespace(dim=8), {}) == wave_state(SimpleNamespace(dim=7), {}) == 4 * WAVE_BYTES
-    True
-    """
-    return WAVE_BYTES * ((params.dim + 1) // 2)
-
-
 LARGEST_FINITE = {
     "float16": 65504.0,
     "bfloat16": 3.3895313892515355e38,
     "float32": 3.4028234663852886e38,
     "float64": 1.7976931348623157e308,
 }
+
+
+def wave_bytes(channels: int) -> int:
+    """The memory of the prepared frequencies of so many channels: one for every sine.
+
+    >>> wave_bytes(8) == wave_bytes(7) == 4 * WAVE_BYTES
+    True
+    """
+    return WAVE_BYTES * ((channels + 1) // 2)
 
 
 def fastest_frequency(base: float, steepest: float, parameter: str) -> float:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from service.engine.arithmetics import FLOAT32_NOTE, Divided, Exact, Float32
 from service.engine.errors import Refusal
-from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, WAVE_BYTES
+from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, wave_bytes
 from service.engine.grids import Axis, GridCoordinates, Indices, along, axes_of, per_axis
 from service.engine.numbers.reals import Number, Reals
 from service.engine.numbers.single import Singles, float32_frequencies, float32_periods
@@ -369,7 +369,7 @@ def grid_scheme(
         return {f"{axis}_channels": width for axis, width in widths(given).items()}
 
     def state_bytes(given: P, _inputs: Inputs) -> int:
-        return WAVE_BYTES * sum(widths(given).values()) // 2
+        return wave_bytes(sum(widths(given).values()))
 
     def resolve(given: P, _inputs: Inputs) -> P:
         lists = {axis: getattr(given, axis) for axis in ("grid", "base_size", "interpolation_scale", "max_grid")}

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
-from service.engine.frequencies import wave_state
+from service.engine.frequencies import wave_bytes
 from service.engine.positions import POSITIONS_INPUT, as_positions, batch_axes, given_positions
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Dim, DType, Positions
 from service.engine.rounding import DTYPES
@@ -124,7 +124,7 @@ SCHEME: Scheme[TemporalDistance, Angles] = Scheme(
     facts=_facts,
     notes=_notes,
     sequence=_sequence,
-    state_bytes=wave_state,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Three events", {"positions": "0,0.5,7.25", "dim": "4"}),

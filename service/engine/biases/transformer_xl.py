@@ -8,7 +8,7 @@ from pydantic import Field
 from service.engine.arithmetics import Angles
 from service.engine.attention.relative_scores import Span, ends
 from service.engine.attention.scores import extent
-from service.engine.frequencies import wave_state
+from service.engine.frequencies import wave_bytes
 from service.engine.positions import Values
 from service.engine.quantities import (
     LARGEST_EXACT_INTEGER,
@@ -113,7 +113,7 @@ SCHEME: Scheme[TransformerXL, Angles] = Scheme(
     facts=_facts,
     notes=_notes,
     sequence=_sequence,
-    state_bytes=wave_state,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     examples=(
         Example("Three positions of four channels", {"length": "3", "dim": "4"}),
         Example(

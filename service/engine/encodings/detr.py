@@ -12,7 +12,7 @@ from pydantic import Field
 from service.engine.arithmetics import FLOAT32_NOTE
 from service.engine.attention.attending import MOST_KEYS, Booleans, truths
 from service.engine.errors import Refusal
-from service.engine.frequencies import WAVE_BYTES
+from service.engine.frequencies import wave_bytes
 from service.engine.grid_sinusoids import (
     TWO_PI,
     ChannelAxis,
@@ -263,7 +263,7 @@ def _notes(params: Detr, inputs: Inputs) -> list[str]:
 
 def _state_bytes(params: Detr, inputs: Inputs) -> int:
     mask = inputs["mask"].size if "mask" in inputs else 0
-    return WAVE_BYTES * params.dim // 2 + 12 * mask
+    return wave_bytes(params.dim) + 12 * mask
 
 
 DESCRIPTION = """\

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from service.engine.arithmetics import FLOAT32_NOTE
 from service.engine.errors import Refusal
-from service.engine.frequencies import FASTEST_BITS, wave_state
+from service.engine.frequencies import FASTEST_BITS, wave_bytes
 from service.engine.grid_sinusoids import (
     TWO_PI,
     GridLayout,
@@ -113,7 +113,7 @@ SCHEME: Scheme[DetrBoxes, Writer] = Scheme(
     prepare=_prepare,
     rows=_rows,
     notes=lambda params, _inputs: [FLOAT32_NOTE] if params.arithmetic == "float32" else [],
-    state_bytes=wave_state,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POINTS,),
     examples=(
         Example("Two points", {"dim": "4"}, {"positions": [[0.25, 0.5], [1, 0]]}),

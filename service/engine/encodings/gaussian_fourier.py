@@ -7,7 +7,7 @@ from pydantic import Field
 
 from service.engine.attention.weights import seed_of, trained
 from service.engine.errors import Refusal
-from service.engine.frequencies import refuse_overflow, wave_state
+from service.engine.frequencies import refuse_overflow, wave_bytes
 from service.engine.numbers.pairs import Floats
 from service.engine.numbers.random_numbers import normal
 from service.engine.numbers.reals import Reals, angle_factor
@@ -121,7 +121,7 @@ SCHEME: Scheme[GaussianFourier, Waves | Sums] = Scheme(
     prepare=_prepare,
     rows=_rows,
     sequence=_sequence,
-    state_bytes=wave_state,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(
         POSITIONS_INPUT,
         Input("weights", "Trained weights: one a feature, or (coordinate, feature) for points.", required=False),

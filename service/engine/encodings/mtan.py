@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.frequencies import FASTEST_BITS, wave_state
+from service.engine.frequencies import FASTEST_BITS, wave_bytes
 from service.engine.points import from_origin, refuse_far_origin
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Base, Dim, DType, Origin, Real
@@ -73,7 +73,7 @@ SCHEME: Scheme[Mtan, Waves] = Scheme(
     prepare=_prepare,
     rows=_rows,
     sequence=sequence,
-    state_bytes=wave_state,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Irregular times of a stay of 48 hours", {"positions": "0,0.0104,0.5,1", "dim": "8"}),

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
-from service.engine.frequencies import refuse_overflow, wave_state
+from service.engine.frequencies import refuse_overflow, wave_bytes
 from service.engine.positions import POSITIONS_INPUT, Positioned, Values, Where, part, sequence, where
 from service.engine.quantities import BatchAxis, Dim, DType
 from service.engine.rounding import DTYPES
@@ -198,7 +198,7 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     facts=_facts,
     notes=_notes,
     sequence=_sequence,
-    state_bytes=wave_state,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Four positions of eight channels", {"length": "4", "dim": "8"}),

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from service.engine.arithmetics import FLOAT32_NOTE, refuse_base_of_no_model
 from service.engine.errors import Refusal
-from service.engine.frequencies import FASTEST_BITS, wave_state
+from service.engine.frequencies import FASTEST_BITS, wave_bytes
 from service.engine.numbers.reals import Reals, angle_factor, geometric
 from service.engine.numbers.single import Singles, divided_float32_frequencies, write_float32
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
@@ -160,7 +160,7 @@ SCHEME: Scheme[Timestep, Waves | Singles] = Scheme(
     rows=_rows,
     notes=_notes,
     sequence=sequence,
-    state_bytes=wave_state,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Timestep 10 as diffusers has it by default", {"positions": "10", "dim": "8"}),
