@@ -20,7 +20,7 @@ from service.engine.grids import Axis, GridCoordinates, Indices, along, axes_of,
 from service.engine.numbers.reals import Number, Reals
 from service.engine.numbers.single import Singles, float32_frequencies, float32_periods
 from service.engine.positions import Values
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, Integer, Real
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, FrequencyShift, Integer
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.scheme import Sequence as Rows
@@ -34,6 +34,10 @@ GridLayout = Annotated[
         "reverse; `interleaved` sin, cos, sin, cos, ...; `sines-first` has no such blocks: the sines of all axes, then "
         "the cosines of all axes."
     ),
+]
+GridAxes = Annotated[
+    Literal["flat", "kept"],
+    Field(description="`flat`: one axis of all cells, (position, channel); `kept`: the axes of the grid."),
 ]
 ChannelAxis = Annotated[
     Literal["last", "first"],
@@ -69,21 +73,16 @@ class GridTable(GridCoordinates):
     dim: Dim
     base: Base = 10_000.0
     frequency_shift: Annotated[
-        Real,
+        FrequencyShift,
         Field(
-            ge=0,
-            le=32_768,
-            description="w_k = base^(-k / (pairs - frequency_shift)), `pairs` those of an axis: 0, or 1 as big_vision.",
+            description="w_k = base^(-k / (pairs - frequency_shift)), `pairs` those of an axis: 0, or 1 as big_vision."
         ),
     ] = 0.0
     layout: GridLayout = "sin-cos"
     class_tokens: Annotated[
         Integer, Field(ge=0, le=65_536, description="Rows of zeros before the cells, for class or other extra tokens.")
     ] = 0
-    grid_axes: Annotated[
-        Literal["flat", "kept"],
-        Field(description="`flat`: one axis of all cells, (position, channel); `kept`: the axes of the grid."),
-    ] = "flat"
+    grid_axes: GridAxes = "flat"
     channel_axis: ChannelAxis = "last"
     arithmetic: Annotated[
         Literal["exact", "float32", "float32-coordinates"],

@@ -125,6 +125,7 @@ Base = Annotated[
     Real,
     Field(ge=1e-19, le=1e100, description="Base of the geometric series of frequencies (theta, max period)."),
 ]
+FrequencyShift = Annotated[Real, Field(ge=0, le=32_768)]
 Offset = Annotated[ExactInteger, Field(description="Position of the first row (may be negative).")]
 Positions = Annotated[
     tuple[float, ...],

@@ -145,6 +145,10 @@ def as_given(params: P, _inputs: Inputs) -> P:
     return params
 
 
+def no_state(_params: Any, _inputs: Inputs) -> None:
+    """What schemes prepare whose rows follow from the parameters alone."""
+
+
 def no_state_bytes(_params: Any, _inputs: Inputs) -> int:
     return 0
 

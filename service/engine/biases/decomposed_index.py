@@ -8,7 +8,19 @@ from pydantic import Field
 from service.engine.attention.relative import IndexDType
 from service.engine.attention.scores import Extent, extent
 from service.engine.quantities import Integer
-from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import (
+    Array,
+    Example,
+    Facts,
+    Inputs,
+    Params,
+    Scheme,
+    Sequence,
+    Tensor,
+    Tensors,
+    Usage,
+    no_state,
+)
 
 Side = Annotated[Integer, Field(ge=1, le=65_536)]
 
@@ -94,7 +106,7 @@ SCHEME: Scheme[DecomposedIndex, None] = Scheme(
     params=DecomposedIndex,
     rounding="integer",
     tensors=_tensors,
-    prepare=lambda _params, _inputs: None,
+    prepare=no_state,
     rows=_rows,
     facts=_facts,
     sequence=lambda params, _inputs: Sequence(params, 0),

@@ -2,7 +2,7 @@
 
 from service.engine.attention.clipped import Clipped, reach, reach_notes, row_of, table_rows
 from service.engine.attention.relative import IndexDType, QueryKey, index_rows, index_tensors, resolved, sizes
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensors, Usage, no_state
 
 
 class Shaw(QueryKey, Clipped):
@@ -51,7 +51,7 @@ SCHEME: Scheme[Shaw, None] = Scheme(
     params=Shaw,
     rounding="integer",
     tensors=_tensors,
-    prepare=lambda _params, _inputs: None,
+    prepare=no_state,
     rows=_rows,
     facts=_facts,
     notes=lambda params, _inputs: reach_notes(params),

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from service.engine.arithmetics import Angles
+from service.engine.arithmetics import Angles, float32_notes
 from service.engine.errors import Refusal
 from service.engine.frequencies import wave_bytes
 from service.engine.positions import POSITIONS_INPUT, as_positions, batch_axes, given_positions
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Dim, DType, Positions
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
+from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
 from service.engine.timestamps import UNITS, Timestamps, Unit, instant
 
 Floats = NDArray[np.float64]
@@ -72,10 +72,6 @@ def _tensors(params: TemporalDistance, inputs: Inputs) -> Tensors:
     return {"encoding": Tensor((*axes, "query", "key", "channel"), shape, params.dtype)}
 
 
-def _prepare(params: TemporalDistance, _inputs: Inputs) -> Angles:
-    return table_angles(params, params.dim)
-
-
 def _rows(params: TemporalDistance, inputs: Inputs, state: Angles, _tensor: str, start: int, stop: int) -> Array:
     out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
     distances = _between(_times(params, inputs), params.unit, np.arange(start, stop))
@@ -95,7 +91,7 @@ def _spread(params: TemporalDistance, times: Floats | NDArray[np.int64]) -> floa
 
 def _notes(params: TemporalDistance, _inputs: Inputs) -> list[str]:
     idle = ["unit has no effect with positions"] if params.timestamps is None and params.unit != "seconds" else []
-    return arithmetic_note(params) + idle
+    return float32_notes(params.arithmetic) + idle
 
 
 def _sequence(params: TemporalDistance, inputs: Inputs) -> Sequence | None:
@@ -119,7 +115,7 @@ SCHEME: Scheme[TemporalDistance, Angles] = Scheme(
     params=TemporalDistance,
     rounding="correct",
     tensors=_tensors,
-    prepare=_prepare,
+    prepare=lambda params, _inputs: table_angles(params, params.dim),
     rows=_rows,
     facts=_facts,
     notes=_notes,

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import Angles
+from service.engine.arithmetics import Angles, float32_notes
 from service.engine.attention.relative_scores import Span, ends
 from service.engine.attention.scores import extent
 from service.engine.frequencies import wave_bytes
@@ -21,7 +21,7 @@ from service.engine.quantities import (
 )
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
-from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
+from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
 
 
 class TransformerXL(SinusoidalTable):
@@ -58,10 +58,6 @@ def _tensors(params: TransformerXL, _inputs: Inputs) -> Tensors:
     return {"encoding": Tensor(("relative_position", "channel"), (first - last + 1, params.dim), params.dtype)}
 
 
-def _prepare(params: TransformerXL, _inputs: Inputs) -> Angles:
-    return table_angles(params, params.dim)
-
-
 def _rows(params: TransformerXL, _inputs: Inputs, state: Angles, _tensor: str, start: int, stop: int) -> Array:
     first, _ = _ends(params)
     forward = params.direction == "forward"
@@ -81,7 +77,7 @@ def _facts(params: TransformerXL, _inputs: Inputs) -> Facts:
 
 def _notes(params: TransformerXL, _inputs: Inputs) -> list[str]:
     idle = ("queries",) if params.span in ("legacy", "xlnet-uni") and params.keys is not None else ()
-    return arithmetic_note(params) + unused(params, idle, f"span={params.span}")
+    return float32_notes(params.arithmetic) + unused(params, idle, f"span={params.span}")
 
 
 def _sequence(params: TransformerXL, _inputs: Inputs) -> Sequence:
@@ -108,7 +104,7 @@ SCHEME: Scheme[TransformerXL, Angles] = Scheme(
     params=TransformerXL,
     rounding="correct",
     tensors=_tensors,
-    prepare=_prepare,
+    prepare=lambda params, _inputs: table_angles(params, params.dim),
     rows=_rows,
     facts=_facts,
     notes=_notes,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE
+from service.engine.arithmetics import float32_notes
 from service.engine.attention.attending import MOST_KEYS, Booleans, truths
 from service.engine.errors import Refusal
 from service.engine.frequencies import wave_bytes
@@ -17,6 +17,7 @@ from service.engine.grid_sinusoids import (
     TWO_PI,
     ChannelAxis,
     Columns,
+    GridAxes,
     GridLayout,
     Layer,
     Pairs,
@@ -85,12 +86,7 @@ class Detr(Params):
         Field(description="Whose channels come first: `h-first` y (the sine encoding); `w-first` x."),
     ] = "h-first"
     layout: GridLayout = "interleaved"
-    grid_axes: Annotated[
-        Literal["flat", "kept"],
-        Field(
-            description="`flat`: one axis of all pixels, row by row, as the encoder reads them; `kept`: height, width."
-        ),
-    ] = "flat"
+    grid_axes: GridAxes = "flat"
     channel_axis: ChannelAxis = "last"
     arithmetic: Annotated[
         Literal["exact", "float32"],
@@ -256,7 +252,7 @@ def _facts(params: Detr, _inputs: Inputs) -> Facts:
 
 
 def _notes(params: Detr, inputs: Inputs) -> list[str]:
-    notes = [FLOAT32_NOTE] if params.arithmetic == "float32" else []
+    notes = float32_notes(params.arithmetic)
     notes += unused(params, ("eps",), "normalize=none") if params.normalize == "none" else []
     return notes if inputs else notes + unused(params, ("mask_marks",), "no mask")
 

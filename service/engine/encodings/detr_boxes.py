@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE
+from service.engine.arithmetics import float32_notes
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, wave_bytes
 from service.engine.grid_sinusoids import (
@@ -112,7 +112,7 @@ SCHEME: Scheme[DetrBoxes, Writer] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
-    notes=lambda params, _inputs: [FLOAT32_NOTE] if params.arithmetic == "float32" else [],
+    notes=lambda params, _inputs: float32_notes(params.arithmetic),
     state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POINTS,),
     examples=(

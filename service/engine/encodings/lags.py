@@ -9,7 +9,7 @@ from service.engine.attention.relative import IndexDType, refuse_large_index
 from service.engine.errors import Refusal
 from service.engine.positions import POSITIONS_INPUT, Positioned, Values, part, sequence, where
 from service.engine.quantities import Integer
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, no_state
 from service.engine.seasons import Frequency, lags
 
 
@@ -93,7 +93,7 @@ SCHEME: Scheme[Lags, None] = Scheme(
     params=Lags,
     rounding="integer",
     tensors=_tensors,
-    prepare=lambda _params, _inputs: None,
+    prepare=no_state,
     rows=_rows,
     facts=_facts,
     sequence=_sequence,

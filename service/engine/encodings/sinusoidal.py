@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import Angles
+from service.engine.arithmetics import Angles, float32_notes
 from service.engine.errors import Refusal
 from service.engine.frequencies import refuse_overflow, wave_bytes
 from service.engine.positions import POSITIONS_INPUT, Positioned, Values, Where, part, sequence, where
@@ -14,7 +14,6 @@ from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 from service.engine.sinusoids import (
     SinusoidalTable,
-    arithmetic_note,
     channels,
     fastest,
     frequencies,
@@ -160,7 +159,7 @@ def _notes(params: Sinusoidal, _inputs: Inputs) -> list[str]:
     of_values = ("layout", "padding_idx", "encoding_scale", "amplitude", "standardisation")
     of_positions = ("length", "offset", "positions", "order", "normalisation", "batch_axis")
     without = {"encoding": (), "angles": of_values, "frequencies": (*of_positions, *of_values)}
-    notes = arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
+    notes = float32_notes(params.arithmetic) + unused(params, without[params.output], f"output={params.output}")
     if params.standardisation == "tenth" and params.output == "encoding":
         notes += unused(params, ("encoding_scale", "amplitude"), "standardisation=tenth")
     return notes

@@ -17,6 +17,8 @@ from service.engine.grids import per_axis
 from service.engine.quantities import Grid3D
 from service.engine.scheme import Example, Usage
 
+DIFFUSERS = {"axis_order": "t-w-h", "channel_split": "time-quarter", "arithmetic": "float32-coordinates"}
+
 
 class Sinusoidal3D(GridTable):
     """Parameters of `encodings/sinusoidal-3d`."""
@@ -90,19 +92,10 @@ SCHEME = grid_scheme(
         ),
     ),
     used_by=(
-        Usage(
-            "diffusers get_3d_sincos_pos_embed (Allegro)",
-            {"axis_order": "t-w-h", "channel_split": "time-quarter", "arithmetic": "float32-coordinates"},
-            preset="diffusers",
-        ),
+        Usage("diffusers get_3d_sincos_pos_embed (Allegro)", DIFFUSERS, preset="diffusers"),
         Usage(
             "CogVideoX (spatial scale 1.875)",
-            {
-                "axis_order": "t-w-h",
-                "channel_split": "time-quarter",
-                "interpolation_scale": "1,1.875,1.875",
-                "arithmetic": "float32-coordinates",
-            },
+            DIFFUSERS | {"interpolation_scale": "1,1.875,1.875"},
             preset="cogvideox",
         ),
         Usage(
