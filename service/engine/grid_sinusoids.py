@@ -22,8 +22,7 @@ from service.engine.numbers.single import Singles, float32_frequencies, float32_
 from service.engine.positions import Values
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, FrequencyShift, Integer
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.scheme import Sequence as Rows
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage, own_table
 from service.engine.sinusoids import SinusoidalTable, fastest, frequencies, spread
 from service.engine.waves import Waves
 
@@ -389,7 +388,7 @@ def grid_scheme(
         rows=_rows,
         facts=facts,
         notes=lambda given, _inputs: _notes(given),
-        sequence=lambda given, _inputs: Rows(given, 0),
+        sequence=own_table,
         state_bytes=state_bytes,
         resolve=resolve,
         examples=examples,

@@ -157,6 +157,11 @@ def no_sequence(_params: Any, _inputs: Inputs) -> Sequence | None:
     return None
 
 
+def own_table(params: Params, inputs: Inputs) -> Sequence | None:
+    """A table that no other parameters share, unless it is of the caller's arrays."""
+    return None if inputs else Sequence(params, 0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scheme(Generic[P, S]):
     """One encoding, bias, mask, analysis or operation.

@@ -21,19 +21,7 @@ from service.engine.errors import Refusal
 from service.engine.frequencies import LARGEST_FINITE
 from service.engine.quantities import Keys, Length, Queries, Real
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import (
-    Array,
-    Example,
-    Facts,
-    Input,
-    Inputs,
-    Params,
-    Scheme,
-    Sequence,
-    Tensor,
-    Tensors,
-    Usage,
-)
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]

@@ -27,10 +27,10 @@ from service.engine.scheme import (
     Params,
     Rounding,
     Scheme,
-    Sequence,
     Tensor,
     Tensors,
     Usage,
+    own_table,
 )
 from service.engine.vectors import SameDType, answer_dtype, block, refuse_odd_shapes, refuse_overflow, vector_axes
 
@@ -180,7 +180,7 @@ def table_scheme(
         rows=rows,
         facts=facts,
         notes=bias.notes,
-        sequence=lambda params, inputs: None if inputs else Sequence(params, 0),
+        sequence=own_table,
         resolve=lambda params, inputs: params.model_copy(
             update={"length": None, **table_sizes(params, inputs)._asdict()}
         ),

@@ -15,11 +15,11 @@ from service.engine.scheme import (
     Inputs,
     Params,
     Scheme,
-    Sequence,
     Tensor,
     Tensors,
     Usage,
     no_state,
+    own_table,
 )
 
 Side = Annotated[Integer, Field(ge=1, le=65_536)]
@@ -109,7 +109,7 @@ SCHEME: Scheme[DecomposedIndex, None] = Scheme(
     prepare=no_state,
     rows=_rows,
     facts=_facts,
-    sequence=lambda params, _inputs: Sequence(params, 0),
+    sequence=own_table,
     resolve=_resolve,
     examples=(
         Example("Three queries over five keys", {"queries": "3", "keys": "5"}),

@@ -2,7 +2,7 @@
 
 from service.engine.attention.clipped import Clipped, reach, reach_notes, row_of, table_rows
 from service.engine.attention.relative import IndexDType, QueryKey, index_rows, index_tensors, resolved, sizes
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensors, Usage, no_state
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensors, Usage, no_state, own_table
 
 
 class Shaw(QueryKey, Clipped):
@@ -29,10 +29,6 @@ def _facts(params: Shaw, _inputs: Inputs) -> Facts:
     return {**size._asdict(), "table_rows": table_rows(params), "rows_used": max(highest - lowest + 1, 0)}
 
 
-def _sequence(params: Shaw, _inputs: Inputs) -> Sequence:
-    return Sequence(params, 0)
-
-
 DESCRIPTION = """\
 `index = clip(key - query, -left, right) + left`, with `sign=query-key` of query - key; `left` and `right` are K =
 `max_relative_position` unless given. It is the row of a learned table of left + right + 1 vectors, as wide as a head,
@@ -55,7 +51,7 @@ SCHEME: Scheme[Shaw, None] = Scheme(
     rows=_rows,
     facts=_facts,
     notes=lambda params, _inputs: reach_notes(params),
-    sequence=_sequence,
+    sequence=own_table,
     resolve=lambda params, _inputs: resolved(params),
     examples=(
         Example("Distances clipped at two", {"length": "6", "max_relative_position": "2"}),

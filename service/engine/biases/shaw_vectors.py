@@ -16,10 +16,10 @@ from service.engine.scheme import (
     Input,
     Inputs,
     Scheme,
-    Sequence,
     Tensor,
     Tensors,
     Usage,
+    own_table,
 )
 
 
@@ -86,7 +86,7 @@ SCHEME: Scheme[ShawVectors, Array] = Scheme(
     rows=_rows,
     facts=_facts,
     notes=lambda params, inputs: reach_notes(params) + table_notes(params, inputs),
-    sequence=lambda params, inputs: None if inputs else Sequence(params, 0),
+    sequence=own_table,
     resolve=lambda params, _inputs: resolved(params),
     state_bytes=lambda params, inputs: 8 * table_rows(params) * _shape(params, inputs)[1],
     instead="biases/shaw has the index of each vector: one number instead of dim",

@@ -12,7 +12,7 @@ from service.engine.frequencies import wave_bytes
 from service.engine.positions import POSITIONS_INPUT, as_positions, batch_axes, given_positions
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Dim, DType, Positions
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage, own_table
 from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
 from service.engine.timestamps import UNITS, Timestamps, Unit, instant
 
@@ -94,10 +94,6 @@ def _notes(params: TemporalDistance, _inputs: Inputs) -> list[str]:
     return float32_notes(params.arithmetic) + idle
 
 
-def _sequence(params: TemporalDistance, inputs: Inputs) -> Sequence | None:
-    return None if inputs else Sequence(params, 0)
-
-
 DESCRIPTION = """\
 For times t_i, real numbers or timestamps, the sinusoidal encoding of every distance t_i - t_j: `angle = (t_i - t_j)
 w_k`, `w_k = base^(-2k/dim)`. Distances of `timestamps` are counted in `unit`, from microseconds; those of positions are
@@ -119,7 +115,7 @@ SCHEME: Scheme[TemporalDistance, Angles] = Scheme(
     rows=_rows,
     facts=_facts,
     notes=_notes,
-    sequence=_sequence,
+    sequence=own_table,
     state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POSITIONS_INPUT,),
     examples=(

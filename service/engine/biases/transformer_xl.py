@@ -10,15 +10,7 @@ from service.engine.attention.relative_scores import Span, ends
 from service.engine.attention.scores import extent
 from service.engine.frequencies import wave_bytes
 from service.engine.positions import Values
-from service.engine.quantities import (
-    LARGEST_EXACT_INTEGER,
-    Dim,
-    DType,
-    Integer,
-    Keys,
-    Length,
-    Queries,
-)
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Dim, DType, Integer, Keys, Length, Queries
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table

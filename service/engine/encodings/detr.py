@@ -42,9 +42,9 @@ from service.engine.scheme import (
     Inputs,
     Params,
     Scheme,
-    Sequence,
     Tensors,
     Usage,
+    own_table,
     unused,
 )
 from service.engine.sinusoids import fastest
@@ -288,7 +288,7 @@ SCHEME: Scheme[Detr, State] = Scheme(
     rows=_rows,
     facts=_facts,
     notes=_notes,
-    sequence=lambda params, inputs: None if inputs else Sequence(params, 0),
+    sequence=own_table,
     state_bytes=_state_bytes,
     resolve=_resolve,
     inputs=(MASK,),

@@ -5,12 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.grid_sinusoids import (
-    GridTable,
-    grid_scheme,
-    share,
-    usages_of_any_grid,
-)
+from service.engine.grid_sinusoids import GridTable, grid_scheme, share, usages_of_any_grid
 from service.engine.grids import per_axis
 from service.engine.quantities import Grid2D
 from service.engine.scheme import Example, Usage

@@ -5,14 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.grid_sinusoids import (
-    CELLS,
-    GridTable,
-    grid_scheme,
-    refuse_indivisible,
-    share,
-    usages_of_any_grid,
-)
+from service.engine.grid_sinusoids import CELLS, GridTable, grid_scheme, refuse_indivisible, share, usages_of_any_grid
 from service.engine.grids import per_axis
 from service.engine.quantities import Grid3D
 from service.engine.scheme import Example, Usage
