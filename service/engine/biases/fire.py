@@ -102,10 +102,6 @@ def _notes(params: Fire, inputs: Inputs) -> list[str]:
     return unused(params, NETWORKS_OWN[:2], "weights of your own") if params.seed is None else []
 
 
-def _sequence(params: Fire, inputs: Inputs) -> Sequence | None:
-    return None if inputs or params.output == "weights" else Sequence(params, 0)
-
-
 def _resolve(params: Fire, inputs: Inputs) -> Fire:
     output = _output(params, inputs)
     return params if output == "weights" else resolved(params).model_copy(update={"output": output})
@@ -134,7 +130,7 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
     rows=_rows,
     facts=_facts,
     notes=_notes,
-    sequence=_sequence,
+    sequence=lambda params, inputs: None if inputs or params.output == "weights" else Sequence(params, 0),
     resolve=_resolve,
     state_bytes=lambda params, inputs: 0 if _output(params, inputs) == "distance" else 64 * MOST_WEIGHTS,
     inputs=WEIGHTS,

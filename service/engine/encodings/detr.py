@@ -34,19 +34,7 @@ from service.engine.grids import Along, along, per_axis
 from service.engine.numbers.pairs import Floats
 from service.engine.quantities import BasePerAxis, Dim, DType, Grid2D, Real
 from service.engine.rounding import DTYPES
-from service.engine.scheme import (
-    Array,
-    Example,
-    Facts,
-    Input,
-    Inputs,
-    Params,
-    Scheme,
-    Tensors,
-    Usage,
-    own_table,
-    unused,
-)
+from service.engine.scheme import Array, Example, Input, Inputs, Params, Scheme, Tensors, Usage, own_table, unused
 from service.engine.sinusoids import fastest
 
 MASK = Input(
@@ -247,10 +235,6 @@ def _resolve(params: Detr, inputs: Inputs) -> Detr:
     return params.model_copy(update={"grid": _sides(params, inputs), "base": _bases(params), "scale": scale})
 
 
-def _facts(params: Detr, _inputs: Inputs) -> Facts:
-    return {"height_channels": params.dim // 2, "width_channels": params.dim // 2}
-
-
 def _notes(params: Detr, inputs: Inputs) -> list[str]:
     notes = float32_notes(params.arithmetic)
     notes += unused(params, ("eps",), "normalize=none") if params.normalize == "none" else []
@@ -286,7 +270,7 @@ SCHEME: Scheme[Detr, State] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
-    facts=_facts,
+    facts=lambda params, _inputs: {"height_channels": params.dim // 2, "width_channels": params.dim // 2},
     notes=_notes,
     sequence=own_table,
     state_bytes=_state_bytes,

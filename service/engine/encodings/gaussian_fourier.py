@@ -16,7 +16,7 @@ from service.engine.points import Coordinates, axes_of_a_point, points
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import AngleFactor, Dim, DType, Layout, Real, Seed
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import channels
 from service.engine.waves import Waves
 
@@ -94,10 +94,6 @@ def _rows(params: GaussianFourier, inputs: Inputs, state: Waves | Sums, tensor: 
     return out
 
 
-def _sequence(params: GaussianFourier, inputs: Inputs) -> Sequence | None:
-    return None if inputs or params.output == "weights" else sequence(params, inputs)
-
-
 DESCRIPTION = """\
 A point x has the features `sin(f s w_k . x)` and `cos(f s w_k . x)`, k = 0 ... dim/2 - 1: f the `angle_factor`
 (2 pi), s the `scale`, w_k random numbers of the standard normal distribution, or trained ones from the body.
@@ -120,7 +116,7 @@ SCHEME: Scheme[GaussianFourier, Waves | Sums] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
-    sequence=_sequence,
+    sequence=lambda params, inputs: None if inputs or params.output == "weights" else sequence(params, inputs),
     state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(
         POSITIONS_INPUT,

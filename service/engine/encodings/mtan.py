@@ -44,10 +44,6 @@ def _tensors(params: Mtan, inputs: Inputs) -> Tensors:
     return {"embedding": Tensor((*places.axes, "channel"), (*places.shape, params.dim), params.dtype)}
 
 
-def _prepare(params: Mtan, _inputs: Inputs) -> Waves:
-    return Waves(frequencies(_table(params), params.dim) * params.scale)
-
-
 def _rows(params: Mtan, inputs: Inputs, state: Waves, _tensor: str, start: int, stop: int) -> Array:
     times = from_origin(params.origin, part(params, inputs, start, stop))
     out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
@@ -70,7 +66,7 @@ SCHEME: Scheme[Mtan, Waves] = Scheme(
     params=Mtan,
     rounding="correct",
     tensors=_tensors,
-    prepare=_prepare,
+    prepare=lambda params, _inputs: Waves(frequencies(_table(params), params.dim) * params.scale),
     rows=_rows,
     sequence=sequence,
     state_bytes=lambda params, _inputs: wave_bytes(params.dim),
