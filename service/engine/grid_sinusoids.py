@@ -34,6 +34,13 @@ GridLayout = Annotated[
         "the cosines of all axes."
     ),
 ]
+AxisOrder = Annotated[
+    Literal["h-first", "w-first"],
+    Field(
+        description="Whose channels come first: `h-first` those of the row index y; `w-first` those of the column "
+        "index x (MAE, whatever its variables are called)."
+    ),
+]
 GridAxes = Annotated[
     Literal["flat", "kept"],
     Field(description="`flat`: one axis of all cells, (position, channel); `kept`: the axes of the grid."),

@@ -15,6 +15,7 @@ from service.engine.errors import Refusal
 from service.engine.frequencies import wave_bytes
 from service.engine.grid_sinusoids import (
     TWO_PI,
+    AxisOrder,
     ChannelAxis,
     Columns,
     GridAxes,
@@ -69,10 +70,7 @@ class Detr(Params):
         Literal["pixels", "padding"],
         Field(description="What 1 in the mask means: `pixels` of the image (transformers); `padding` (DETR's code)."),
     ] = "pixels"
-    axis_order: Annotated[
-        Literal["h-first", "w-first"],
-        Field(description="Whose channels come first: `h-first` y (the sine encoding); `w-first` x."),
-    ] = "h-first"
+    axis_order: AxisOrder = "h-first"
     layout: GridLayout = "interleaved"
     grid_axes: GridAxes = "flat"
     channel_axis: ChannelAxis = "last"

@@ -20,6 +20,11 @@ from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor,
 from service.engine.sinusoids import channels
 from service.engine.waves import Waves
 
+Output = Annotated[
+    Literal["features", "weights"],
+    Field(description="`features`: the encoding; `weights`: the weights as drawn, before scale and angle factor."),
+]
+
 
 class GaussianFourier(Positioned):
     """Parameters of `encodings/gaussian-fourier`."""
@@ -32,10 +37,7 @@ class GaussianFourier(Positioned):
     angle_factor: AngleFactor = "two-pi"
     coordinates: Coordinates = "each"
     layout: Layout = "sin-cos"
-    output: Annotated[
-        Literal["features", "weights"],
-        Field(description="`features`: the encoding; `weights`: the weights as drawn, before scale and angle factor."),
-    ] = "features"
+    output: Output = "features"
     dtype: DType = "float32"
 
 

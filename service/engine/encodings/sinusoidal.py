@@ -29,6 +29,10 @@ Output = Annotated[
     Literal["encoding", "angles", "frequencies"],
     Field(description="`encoding`: the table; `angles`: position * frequency; `frequencies`: one a sine."),
 ]
+Normalisation = Annotated[
+    Literal["none", "unit"],
+    Field(description="`unit`: every position is divided by length - 1, so that a table runs from 0 to 1."),
+]
 
 
 class Sinusoidal(SinusoidalTable, Positioned):
@@ -39,10 +43,7 @@ class Sinusoidal(SinusoidalTable, Positioned):
         Literal["ascending", "descending"],
         Field(description="`descending`: the positions offset + length - 1 ... offset, as Transformer-XL has them."),
     ] = "ascending"
-    normalisation: Annotated[
-        Literal["none", "unit"],
-        Field(description="`unit`: every position is divided by length - 1, so that a table runs from 0 to 1."),
-    ] = "none"
+    normalisation: Normalisation = "none"
     standardisation: Annotated[
         Literal["none", "tenth"],
         Field(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.grid_sinusoids import GridTable, grid_scheme, share, usages_of_any_grid
+from service.engine.grid_sinusoids import AxisOrder, GridTable, grid_scheme, share, usages_of_any_grid
 from service.engine.grids import per_axis
 from service.engine.quantities import Grid2D
 from service.engine.scheme import Example, Usage
@@ -18,13 +18,7 @@ class Sinusoidal2D(GridTable):
     """Parameters of `encodings/sinusoidal-2d`."""
 
     grid: Grid2D
-    axis_order: Annotated[
-        Literal["h-first", "w-first"],
-        Field(
-            description="Whose channels come first: `h-first` those of the row index; `w-first` those of the column "
-            "index (MAE, whatever its variables are called)."
-        ),
-    ] = "h-first"
+    axis_order: AxisOrder = "h-first"
     channel_split: Annotated[
         Literal["equal", "rounded-up", "rounded-down"],
         Field(

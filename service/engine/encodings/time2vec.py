@@ -18,6 +18,11 @@ from service.engine.quantities import Dim, DType, Origin, Seed
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
 
+Linear = Annotated[
+    Literal["first", "last"],
+    Field(description="Where the linear channel stands: `first` as published, `last` as a common PyTorch port."),
+]
+
 
 class Time2Vec(Positioned):
     """Parameters of `encodings/time2vec`."""
@@ -28,10 +33,7 @@ class Time2Vec(Positioned):
         Literal["normal", "uniform"],
         Field(description="What a seed draws: `normal` of deviation 1, `uniform` between 0 and 1."),
     ] = "normal"
-    linear: Annotated[
-        Literal["first", "last"],
-        Field(description="Where the linear channel stands: `first` as published, `last` as a common PyTorch port."),
-    ] = "first"
+    linear: Linear = "first"
     function: Annotated[Literal["sin", "cos"], Field(description="The periodic function.")] = "sin"
     origin: Origin = 0.0
     output: Annotated[

@@ -24,6 +24,11 @@ from service.engine.vectors import (
     vector_axes,
 )
 
+AxesBefore = Annotated[
+    Literal["batch-length", "length-batch"],
+    Field(description="Order of the axes before the channels: (…, length, dim), or (length, batch, dim)."),
+]
+
 
 class ApplySinusoidal(SinusoidalTable, Placed):
     """Parameters of `apply/sinusoidal`."""
@@ -32,10 +37,7 @@ class ApplySinusoidal(SinusoidalTable, Placed):
         Literal["none", "sqrt-dim"],
         Field(description="What the embeddings are multiplied by first: `none`, or `sqrt-dim` as in the paper."),
     ] = "none"
-    axes: Annotated[
-        Literal["batch-length", "length-batch"],
-        Field(description="Order of the axes before the channels: (…, length, dim), or (length, batch, dim)."),
-    ] = "batch-length"
+    axes: AxesBefore = "batch-length"
 
 
 @dataclass(frozen=True, slots=True)
