@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.attention.interpolated import Interpolated, refuse_large, share_parts
+from service.engine.attention.interpolated import USED_BY, Interpolated, refuse_large, share_parts
 from service.engine.attention.relative import QueryKey, resolved, sizes
 from service.engine.attention.scores import refuse_uncountable
 from service.engine.errors import Refusal
@@ -13,7 +13,7 @@ from service.engine.frequencies import refuse_overflow
 from service.engine.numbers.networks import HIDDEN, MOST_WEIGHTS, NETWORK, WEIGHTS, Bent, Network, bent, network
 from service.engine.quantities import DType, Heads, Integer, Seed
 from service.engine.rounding import DTYPES, nearest, nearest_of_sum
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, unused
 
 NETWORKS_OWN = ("heads", "hidden", "seed")
 
@@ -151,10 +151,7 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
             },
         ),
     ),
-    used_by=(
-        Usage("FIRE as published", {}),
-        Usage("the authors' code at the start of training", {"eps": "1e-6"}),
-    ),
+    used_by=USED_BY,
     properties={
         "learned parameters": "c, threshold and the network, shared by the heads",
         "memory per head": "33 numbers of the network's last layer",

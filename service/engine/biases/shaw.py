@@ -1,6 +1,6 @@
 """Clipped relative indices (Shaw et al., 2018): distances up to a limit, each with a learned vector of its own."""
 
-from service.engine.attention.clipped import Clipped, reach, reach_notes, row_of, table_rows
+from service.engine.attention.clipped import USED_BY, Clipped, reach, reach_notes, row_of, table_rows
 from service.engine.attention.relative import IndexDType, QueryKey, index_rows, index_tensors, resolved, sizes
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensors, Usage, no_state, own_table
 
@@ -58,10 +58,7 @@ SCHEME: Scheme[Shaw, None] = Scheme(
         Example("One decoding step, farther back than ahead", {"queries": "1", "keys": "9", "left": "4", "right": "1"}),
     ),
     used_by=(
-        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}, "tensor2tensor"),
-        Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}, "vits"),
-        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}, "wav2vec2-bert"),
-        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}, "speecht5"),
+        *USED_BY,
         Usage(
             "DeBERTa v1 (max_relative_positions 512)",
             {"sign": "query-key", "left": "512", "right": "511"},
