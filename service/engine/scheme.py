@@ -167,9 +167,9 @@ class Scheme(Generic[P, S]):
     """One encoding, bias, mask, analysis or operation.
 
     `tensors(params, inputs)`      name -> axes, shape, dtype, and every refusal that parameters alone allow
+    `sequence(params, inputs)`     where its rows lie in an endless table, if they do (then blocks are shared)
     `prepare(params, inputs)`      small state, computed once and shared by all blocks
     `rows(params, inputs, state, tensor, start, stop)`  that block of the C-order rows, in the tensor's dtype
-    `sequence(params, inputs)`     where those rows lie in an endless table, if they do (then blocks are shared)
     `resolve(params, inputs)`      the parameters with every default filled in that depends on others: two spellings of
                                    one request become equal, and the reply states what was used
     `instead`                      what to ask for where the whole would be too large

@@ -130,9 +130,9 @@ SCHEME: Scheme[Precision, Differences] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
+    resolve=lambda params, _inputs: resolved(params, params.dim),
     facts=_facts,
     notes=lambda params, _inputs: scaling_notes(params),
-    resolve=lambda params, _inputs: resolved(params, params.dim),
     pasted=ROPE_BLOCK,
     examples=(
         Example("Up to 4096 positions of a head of 128 channels", {"length": "4096", "dim": "128"}),

@@ -176,14 +176,14 @@ def table_scheme(
         params=params,
         rounding=rounding,
         tensors=tensors,
+        sequence=own_table,
         prepare=lambda params, inputs: bias.prepare(params, inputs, place(params, inputs)),
         rows=rows,
-        facts=facts,
-        notes=bias.notes,
-        sequence=own_table,
         resolve=lambda params, inputs: params.model_copy(
             update={"length": None, **table_sizes(params, inputs)._asdict()}
         ),
+        facts=facts,
+        notes=bias.notes,
         state_bytes=lambda params, inputs: bias.state_bytes(params, inputs, place(params, inputs)),
         inputs=bias.inputs,
         instead=instead,

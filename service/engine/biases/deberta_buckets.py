@@ -149,11 +149,11 @@ SCHEME: Scheme[DebertaBuckets, Integers] = Scheme(
     params=DebertaBuckets,
     rounding="integer",
     tensors=_tensors,
+    sequence=own_table,
     prepare=lambda params, _inputs: _firsts(params),
     rows=_rows,
-    facts=_facts,
-    sequence=own_table,
     resolve=lambda params, _inputs: resolved(params),
+    facts=_facts,
     state_bytes=lambda params, _inputs: 8 * (params.position_buckets + MOST_STEPS),
     examples=(
         Example("Few buckets", {"length": "8", "position_buckets": "4", "max_relative_positions": "8"}),

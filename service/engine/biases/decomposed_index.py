@@ -106,11 +106,11 @@ SCHEME: Scheme[DecomposedIndex, None] = Scheme(
     params=DecomposedIndex,
     rounding="integer",
     tensors=_tensors,
+    sequence=own_table,
     prepare=no_state,
     rows=_rows,
-    facts=_facts,
-    sequence=own_table,
     resolve=_resolve,
+    facts=_facts,
     examples=(
         Example("Three queries over five keys", {"queries": "3", "keys": "5"}),
         Example("The height of SAM's windows", {"length": "14", "dtype": "int32"}),

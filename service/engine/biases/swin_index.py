@@ -122,10 +122,10 @@ SCHEME: Scheme[SwinIndex, Integers] = Scheme(
     params=SwinIndex,
     rounding="integer",
     tensors=_tensors,
+    sequence=own_table,
     prepare=lambda params, _inputs: _codes(params.window),
     rows=_rows,
     facts=_facts,
-    sequence=own_table,
     state_bytes=lambda params, _inputs: 8 * prod(params.window),
     examples=(
         Example("A window of 2 x 3 patches", {"window": "2,3"}),

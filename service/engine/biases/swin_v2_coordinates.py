@@ -109,10 +109,10 @@ SCHEME: Scheme[SwinV2Coordinates, list[Array]] = Scheme(
     params=SwinV2Coordinates,
     rounding="correct",
     tensors=_tensors,
+    sequence=own_table,
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    sequence=own_table,
     state_bytes=lambda params, _inputs: 16 * sum(params.window),
     examples=(
         Example("A window of 2 x 3 patches", {"window": "2,3"}),

@@ -74,10 +74,10 @@ SCHEME: Scheme[T5Buckets, Integers] = Scheme(
     params=T5Buckets,
     rounding="integer",
     tensors=_tensors,
+    sequence=own_table,
     prepare=lambda params, _inputs: first_distances(params),
     rows=_rows,
     facts=_facts,
-    sequence=own_table,
     state_bytes=lambda params, _inputs: 8 * params.num_buckets,
     inputs=(
         Input(

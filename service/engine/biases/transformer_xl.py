@@ -96,11 +96,11 @@ SCHEME: Scheme[TransformerXL, Angles] = Scheme(
     params=TransformerXL,
     rounding="correct",
     tensors=_tensors,
+    sequence=_sequence,
     prepare=lambda params, _inputs: table_angles(params, params.dim),
     rows=_rows,
     facts=_facts,
     notes=_notes,
-    sequence=_sequence,
     state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     examples=(
         Example("Three positions of four channels", {"length": "3", "dim": "4"}),

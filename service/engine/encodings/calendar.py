@@ -238,10 +238,10 @@ SCHEME: Scheme[Calendar, list[Waves]] = Scheme(
     params=Calendar,
     rounding="correct",
     tensors=_tensors,
+    sequence=sequence,
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    sequence=sequence,
     state_bytes=lambda params, _inputs: WAVE_BYTES * len(_features(params)) if params.values == "cyclic" else 0,
     inputs=(POSITIONS_INPUT,),
     examples=(

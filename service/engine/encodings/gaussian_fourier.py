@@ -116,9 +116,9 @@ SCHEME: Scheme[GaussianFourier, Waves | Sums] = Scheme(
     params=GaussianFourier,
     rounding="correct",
     tensors=_tensors,
+    sequence=lambda params, inputs: None if inputs or params.output == "weights" else sequence(params, inputs),
     prepare=_prepare,
     rows=_rows,
-    sequence=lambda params, inputs: None if inputs or params.output == "weights" else sequence(params, inputs),
     state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(
         POSITIONS_INPUT,

@@ -89,10 +89,10 @@ SCHEME: Scheme[Lags, None] = Scheme(
     params=Lags,
     rounding="integer",
     tensors=_tensors,
+    sequence=lambda params, inputs: sequence(params, inputs) if _positioned(params, inputs) else None,
     prepare=no_state,
     rows=_rows,
     facts=_facts,
-    sequence=lambda params, inputs: sequence(params, inputs) if _positioned(params, inputs) else None,
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("The lags of hours", {"frequency": "h"}),

@@ -180,11 +180,11 @@ SCHEME: Scheme[Temperature, Pair] = Scheme(
     params=Temperature,
     rounding="faithful",
     tensors=_tensors,
+    sequence=sequence,
     prepare=_prepare,
     rows=_rows,
-    facts=lambda params, _inputs: dict(_knobs(params)),
     resolve=lambda params, _inputs: params.model_copy(update=_knobs(params)),
-    sequence=sequence,
+    facts=lambda params, _inputs: dict(_knobs(params)),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Around Llama 4's first step", {"length": "4", "offset": "8190"}),

@@ -114,9 +114,9 @@ SCHEME: Scheme[Time2Vec, Sums | None] = Scheme(
     params=Time2Vec,
     rounding="correct",
     tensors=_tensors,
+    sequence=lambda params, inputs: None if inputs or params.output == "weights" else sequence(params, inputs),
     prepare=_prepare,
     rows=_rows,
-    sequence=lambda params, inputs: None if inputs or params.output == "weights" else sequence(params, inputs),
     state_bytes=lambda params, _inputs: 2 * WAVE_BYTES * params.dim,
     inputs=(
         POSITIONS_INPUT,
