@@ -18,6 +18,15 @@ FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step
 GGML_NOTE = "arithmetic=ggml multiplies the angle from pair to pair in float32, as llama.cpp does"
 
 
+def float32_notes(arithmetic: str) -> list[str]:
+    """What deserves saying of arithmetic=float32.
+
+    >>> float32_notes("exact")
+    []
+    """
+    return [FLOAT32_NOTE] if arithmetic == "float32" else []
+
+
 class Angles(Protocol):
     """The frequencies of a scheme in one arithmetic."""
 

@@ -11,10 +11,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from service.engine.positions import Values
+from service.engine.quantities import LONGEST_LIST, listed_texts
 
 Moments = NDArray[np.int64]
 
@@ -107,6 +108,11 @@ Timestamp = Annotated[
     str,
     AfterValidator(_checked),
     Field(json_schema_extra={"pattern": f"^{_TIMESTAMP.pattern}$".replace("?:", "").replace(r"\d", "[0-9]")}),
+]
+Timestamps = Annotated[
+    tuple[Timestamp, ...],
+    BeforeValidator(listed_texts("timestamps", "2024-02-29T12:00:00Z,2024-03-01T00:00:00-05:00")),
+    Field(min_length=1, max_length=LONGEST_LIST),
 ]
 Unit = Annotated[
     Literal["microseconds", "milliseconds", "seconds", "minutes", "hours", "days"],

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.attention.interpolated import Interpolated, refuse_large, share_parts
+from service.engine.attention.interpolated import USED_BY, Interpolated, refuse_large, share_parts
 from service.engine.attention.relative import QueryKey, resolved, sizes
 from service.engine.attention.scores import refuse_uncountable
 from service.engine.errors import Refusal
@@ -13,7 +13,7 @@ from service.engine.frequencies import refuse_overflow
 from service.engine.numbers.networks import HIDDEN, MOST_WEIGHTS, NETWORK, WEIGHTS, Bent, Network, bent, network
 from service.engine.quantities import DType, Heads, Integer, Seed
 from service.engine.rounding import DTYPES, nearest, nearest_of_sum
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, unused
 
 NETWORKS_OWN = ("heads", "hidden", "seed")
 
@@ -102,10 +102,6 @@ def _notes(params: Fire, inputs: Inputs) -> list[str]:
     return unused(params, NETWORKS_OWN[:2], "weights of your own") if params.seed is None else []
 
 
-def _sequence(params: Fire, inputs: Inputs) -> Sequence | None:
-    return None if inputs or params.output == "weights" else Sequence(params, 0)
-
-
 def _resolve(params: Fire, inputs: Inputs) -> Fire:
     output = _output(params, inputs)
     return params if output == "weights" else resolved(params).model_copy(update={"output": output})
@@ -130,12 +126,12 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
     params=Fire,
     rounding="faithful",
     tensors=_tensors,
+    sequence=lambda params, inputs: None if inputs or params.output == "weights" else Sequence(params, 0),
     prepare=_prepare,
     rows=_rows,
+    resolve=_resolve,
     facts=_facts,
     notes=_notes,
-    sequence=_sequence,
-    resolve=_resolve,
     state_bytes=lambda params, inputs: 0 if _output(params, inputs) == "distance" else 64 * MOST_WEIGHTS,
     inputs=WEIGHTS,
     examples=(
@@ -155,10 +151,7 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
             },
         ),
     ),
-    used_by=(
-        Usage("FIRE as published", {}),
-        Usage("the authors' code at the start of training", {"eps": "1e-6"}),
-    ),
+    used_by=USED_BY,
     properties={
         "learned parameters": "c, threshold and the network, shared by the heads",
         "memory per head": "33 numbers of the network's last layer",

@@ -4,17 +4,17 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from service.engine.arithmetics import Angles
+from service.engine.arithmetics import Angles, float32_notes
 from service.engine.errors import Refusal
-from service.engine.frequencies import WAVE_BYTES
+from service.engine.frequencies import wave_bytes
 from service.engine.positions import POSITIONS_INPUT, as_positions, batch_axes, given_positions
-from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, Dim, DType, Positions, listed_texts
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Dim, DType, Positions
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
-from service.engine.timestamps import UNITS, Timestamp, Unit, instant
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage, own_table
+from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
+from service.engine.timestamps import UNITS, Timestamps, Unit, instant
 
 Floats = NDArray[np.float64]
 
@@ -24,11 +24,8 @@ class TemporalDistance(SinusoidalTable):
 
     positions: Positions | None = None
     timestamps: Annotated[
-        tuple[Timestamp, ...] | None,
-        BeforeValidator(listed_texts("timestamps", "2024-02-29T12:00:00Z,2024-03-01T00:00:00-05:00")),
+        Timestamps | None,
         Field(
-            min_length=1,
-            max_length=LONGEST_LIST,
             description="ISO 8601 timestamps with Z or a numeric offset, comma-separated, instead of positions. The "
             "time between two is the same wherever their clocks stand.",
         ),
@@ -75,10 +72,6 @@ def _tensors(params: TemporalDistance, inputs: Inputs) -> Tensors:
     return {"encoding": Tensor((*axes, "query", "key", "channel"), shape, params.dtype)}
 
 
-def _prepare(params: TemporalDistance, _inputs: Inputs) -> Angles:
-    return table_angles(params, params.dim)
-
-
 def _rows(params: TemporalDistance, inputs: Inputs, state: Angles, _tensor: str, start: int, stop: int) -> Array:
     out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
     distances = _between(_times(params, inputs), params.unit, np.arange(start, stop))
@@ -98,11 +91,7 @@ def _spread(params: TemporalDistance, times: Floats | NDArray[np.int64]) -> floa
 
 def _notes(params: TemporalDistance, _inputs: Inputs) -> list[str]:
     idle = ["unit has no effect with positions"] if params.timestamps is None and params.unit != "seconds" else []
-    return arithmetic_note(params) + idle
-
-
-def _sequence(params: TemporalDistance, inputs: Inputs) -> Sequence | None:
-    return None if inputs else Sequence(params, 0)
+    return float32_notes(params.arithmetic) + idle
 
 
 DESCRIPTION = """\
@@ -122,12 +111,12 @@ SCHEME: Scheme[TemporalDistance, Angles] = Scheme(
     params=TemporalDistance,
     rounding="correct",
     tensors=_tensors,
-    prepare=_prepare,
+    sequence=own_table,
+    prepare=lambda params, _inputs: table_angles(params, params.dim),
     rows=_rows,
     facts=_facts,
     notes=_notes,
-    sequence=_sequence,
-    state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Three events", {"positions": "0,0.5,7.25", "dim": "4"}),

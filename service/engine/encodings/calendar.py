@@ -26,6 +26,7 @@ from service.engine.timestamps import (
     UNITS,
     Moments,
     Timestamp,
+    Timestamps,
     Unit,
     first_day,
     iso_week,
@@ -76,11 +77,8 @@ class Calendar(Positioned):
     """Parameters of `encodings/calendar`."""
 
     timestamps: Annotated[
-        tuple[Timestamp, ...] | None,
-        BeforeValidator(listed_texts("timestamps", "2024-02-29T12:00:00Z,2024-03-01T00:00:00-05:00")),
+        Timestamps | None,
         Field(
-            min_length=1,
-            max_length=LONGEST_LIST,
             description="ISO 8601 timestamps with Z or a numeric offset, comma-separated, instead of positions. "
             "Features are those of the clock that each states.",
         ),
@@ -240,10 +238,10 @@ SCHEME: Scheme[Calendar, list[Waves]] = Scheme(
     params=Calendar,
     rounding="correct",
     tensors=_tensors,
+    sequence=sequence,
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    sequence=sequence,
     state_bytes=lambda params, _inputs: WAVE_BYTES * len(_features(params)) if params.values == "cyclic" else 0,
     inputs=(POSITIONS_INPUT,),
     examples=(

@@ -5,16 +5,15 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import Angles
+from service.engine.arithmetics import Angles, float32_notes
 from service.engine.errors import Refusal
-from service.engine.frequencies import WAVE_BYTES, refuse_overflow
+from service.engine.frequencies import refuse_overflow, wave_bytes
 from service.engine.positions import POSITIONS_INPUT, Positioned, Values, Where, part, sequence, where
 from service.engine.quantities import BatchAxis, Dim, DType
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 from service.engine.sinusoids import (
     SinusoidalTable,
-    arithmetic_note,
     channels,
     fastest,
     frequencies,
@@ -30,6 +29,10 @@ Output = Annotated[
     Literal["encoding", "angles", "frequencies"],
     Field(description="`encoding`: the table; `angles`: position * frequency; `frequencies`: one a sine."),
 ]
+Normalisation = Annotated[
+    Literal["none", "unit"],
+    Field(description="`unit`: every position is divided by length - 1, so that a table runs from 0 to 1."),
+]
 
 
 class Sinusoidal(SinusoidalTable, Positioned):
@@ -40,10 +43,7 @@ class Sinusoidal(SinusoidalTable, Positioned):
         Literal["ascending", "descending"],
         Field(description="`descending`: the positions offset + length - 1 ... offset, as Transformer-XL has them."),
     ] = "ascending"
-    normalisation: Annotated[
-        Literal["none", "unit"],
-        Field(description="`unit`: every position is divided by length - 1, so that a table runs from 0 to 1."),
-    ] = "none"
+    normalisation: Normalisation = "none"
     standardisation: Annotated[
         Literal["none", "tenth"],
         Field(
@@ -160,7 +160,7 @@ def _notes(params: Sinusoidal, _inputs: Inputs) -> list[str]:
     of_values = ("layout", "padding_idx", "encoding_scale", "amplitude", "standardisation")
     of_positions = ("length", "offset", "positions", "order", "normalisation", "batch_axis")
     without = {"encoding": (), "angles": of_values, "frequencies": (*of_positions, *of_values)}
-    notes = arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
+    notes = float32_notes(params.arithmetic) + unused(params, without[params.output], f"output={params.output}")
     if params.standardisation == "tenth" and params.output == "encoding":
         notes += unused(params, ("encoding_scale", "amplitude"), "standardisation=tenth")
     return notes
@@ -193,12 +193,12 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     params=Sinusoidal,
     rounding="correct",
     tensors=_tensors,
+    sequence=_sequence,
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
     notes=_notes,
-    sequence=_sequence,
-    state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Four positions of eight channels", {"length": "4", "dim": "8"}),
