@@ -177,6 +177,13 @@ def test_d24_the_base_decides() -> None:
         close(table["cos"][0, 32], expected, 1e-9)
 
 
+def test_d24_the_base_is_10000_unless_given_and_is_stated() -> None:
+    scheme = by_key("encodings", "rope")
+    assert scheme.params(dim=128).base == 10_000
+    assert scheme.params(dim=128, base="1000000").base == 1e6
+    close(answer(ROPE, dim=128, positions=(1000,), columns="half", dtype="float64")["cos"][0, 32], -0.839071529, 1e-9)
+
+
 def test_d25_local_and_global_layers() -> None:
     for block, expected in (
         ({"rope_type": "default", "rope_theta": 10_000}, 8.0),
