@@ -39,6 +39,14 @@ def test_pairs_go_where_the_output_pairing_has_them(given: str, wanted: str, dty
     np.testing.assert_array_equal(moved[..., 10:], x[..., 10:])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_way_back_has_the_pairings_exchanged(dtype: str) -> None:
+    x = random(5, 12, dtype=dtype)
+    there = only(TURN, {"q": x}, offset=3, pairing="interleaved", output_pairing="half")
+    back = only(TURN, {"q": there}, offset=3, pairing="half", output_pairing="interleaved", direction="inverse")
+    np.testing.assert_allclose(back, x, rtol=0, atol=1e-6 if dtype == "float32" else 1e-15)
+
+
 def test_scores_do_not_see_the_output_pairing() -> None:
     q, k = random(5, 12, seed=1), random(5, 12, seed=2)
     plain, moved = (

@@ -5,7 +5,7 @@ the numbers are equal but for the few whose tables differ by a last place: PyTor
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
@@ -36,13 +36,14 @@ class Model:
     config: dict[str, Any] = field(default_factory=dict)
     function: str = "apply_rotary_pos_emb"
     module: str = ""
+    base: float = 10000.0
     given: str = "cos-sin"  # what the function takes: cos-sin, or complex numbers by heads-length or length-heads
 
     def tables(self, dtype: Any) -> Any:
         """The model's own tables, for vectors of that number format."""
         owner = f"transformers.models.{self.folder}"
         configs = library(f"{owner}.configuration_{self.folder}")
-        rope = {"rope_type": "default", "rope_theta": 10000.0, **self.config.get("rope", {})}
+        rope = {"rope_type": "default", "rope_theta": self.base, **self.config.get("rope", {})}
         widths = {"hidden_size": self.dim, "num_attention_heads": 1, "head_dim": self.dim}
         chosen = {**widths, **self.config.get("widths", {})}
         config = getattr(configs, f"{self.prefix}Config")(rope_parameters=rope, **chosen)
@@ -125,6 +126,15 @@ def test_a_model_turns_as_its_preset(usage: Usage, oracle: Model, dtype: str) ->
     theirs = dict(zip("qk", oracle.turned(to_torch(q), to_torch(k)), strict=True))
     ours = answer("apply/rope", {"q": q, "k": k}, positions=POSITIONS, **usage.parameters)
     compare(dtype, ours, theirs, {"q": q, "k": k})
+
+
+@proves("encodings/rope", {"llama-4": MODELS["llama-4"]})
+def test_llama_4s_complex_table(usage: Usage, oracle: Model) -> None:
+    theirs = library("torch").view_as_real(replace(oracle, base=500_000.0).tables(library("torch").float32)).numpy()[0]
+    ours = answer("encodings/rope", dim=oracle.dim, positions=POSITIONS, **usage.parameters)["complex"]
+    assert ours.shape == theirs.shape == (len(POSITIONS), oracle.dim // 2, 2)
+    assert np.abs(ours - theirs).max() <= NEAR
+    assert np.abs(theirs[..., 1]).max() > 0.5
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

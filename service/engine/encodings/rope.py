@@ -223,6 +223,11 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
         Usage("GPT-J, CodeGen, Cohere, GLM; Meta's own Llama code; torchtune", {"pairing": "interleaved"}),
         Usage("Phi-2 (32 of 80 channels)", {"dim": "80", "partial_rotary_factor": "0.4"}),
         Usage("ONNX RotaryEmbedding caches", {"columns": "half"}),
+        Usage(
+            "Llama 4 (freqs_cis), the layout of torchtune's cache",
+            {"output": "complex", "base": "500000", "arithmetic": "float32"},
+            preset="llama-4",
+        ),
         *IMPLEMENTATIONS,
     ),
     properties={

@@ -175,10 +175,10 @@ c = A cos(p w_k), s = A sin(p w_k) and h = rotary_dim/2:
 - `pairing=interleaved`: `y_2k = x_2k c - x_(2k+1) s`, `y_(2k+1) = x_(2k+1) c + x_2k s`
 
 `angle_sign=negative` has -s for s. Channels that do not turn pass through; the **channel order** stays as it came, but
-for `output_pairing`, which puts y where that pairing has it. Two axes are (length, dim); more are
-(…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may have fewer heads than q. cos and sin
-are rounded once to `table_dtype`, the two products and their sum each to `compute_dtype`, the answer to `dtype`: all of
-them the number format of the vectors unless said otherwise.
+for `output_pairing`, which puts y where that pairing has it (`direction=inverse` with the two exchanged undoes that).
+Two axes are (length, dim); more are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may
+have fewer heads than q. cos and sin are rounded once to `table_dtype`, the two products and their sum each to
+`compute_dtype`, the answer to `dtype`: all of them the number format of the vectors unless said otherwise.
 
 `direction=shift` turns what stands at p0 to p, by (p - p0) w_k and without A: a cached key after a context shift, equal
 to the key turned at p but for the roundings of both.

@@ -169,7 +169,8 @@ The positions are a `grid` in the query, or `positions` in the body, (length, ax
 the leading axes. Channels beyond `rotary_dim` pass through, and the **channel order** stays as it came. Two axes are
 (length, dim); more are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may have fewer
 heads than q. cos and sin are rounded once to `table_dtype`, the two products and their sum each to `compute_dtype`, the
-answer to `dtype`: all of them the number format of the vectors unless said otherwise."""
+answer to `dtype`: all of them the number format of the vectors unless said otherwise. Cached keys move from p0 to p by
+a turn with the positions p - p0."""
 
 SCHEME: Scheme[ApplyRopeAxes, Turn] = Scheme(
     family="apply",
