@@ -50,7 +50,7 @@ def _prepare(_params: RopePermutation, _inputs: Inputs) -> None:
 
 def _rows(params: RopePermutation, _inputs: Inputs, _state: None, _tensor: str, _start: int, _stop: int) -> Array:
     order: Indices = order_of_rows(params, turning_heads(params, params.heads, _kv_heads(params)))
-    return order[None].astype(params.dtype)
+    return order[None].astype(params.dtype, copy=False)
 
 
 def _facts(params: RopePermutation, _inputs: Inputs) -> Facts:

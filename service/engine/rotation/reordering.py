@@ -64,6 +64,6 @@ def turning_heads(params: Reordered, heads: int, kv_heads: int) -> NDArray[np.bo
 
 def order_of_rows(params: Reordered, turning: NDArray[np.bool_]) -> Indices:
     """Where each row of a projection lies in what is given, head by head."""
-    inside = np.where(turning[:, None], order_of_head(params), np.arange(params.dim))
-    order: Indices = (inside + np.arange(len(turning))[:, None] * params.dim).reshape(-1)
-    return order
+    order: Indices = np.where(turning[:, None], order_of_head(params), np.arange(params.dim))
+    order += np.arange(len(turning))[:, None] * params.dim
+    return order.reshape(-1)
