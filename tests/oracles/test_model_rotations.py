@@ -229,3 +229,15 @@ def test_vision_towers_turn_in_float32(usage: Usage, oracle: tuple[str, ...], dt
         owner = library(f"transformers.models.{folder}.modeling_{folder}")
         turned = owner.apply_rotary_pos_emb_vision(to_torch(q), to_torch(k), *tables)
         compare(dtype, ours, dict(zip("qk", turned, strict=True)), given)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_an_odd_partial_width_turns_a_channel_more(dtype: str) -> None:
+    """int(26 * 0.35) = 9: what `left_out` says of it holds."""
+    model = Model("phi3", "Phi3", dim=26, config={"rope": {"partial_rotary_factor": 0.35}})
+    q, k = vectors(model.dim, dtype)
+    theirs = dict(zip("qk", model.turned(to_torch(q), to_torch(k)), strict=True))
+    own = tuple(10_000.0 ** (-2 * pair / 9) for pair in range(5))
+    chosen = {"rotary_dim": 10, "rope_type": "frequencies", "frequencies": own, "arithmetic": "float32"}
+    ours = answer("apply/rope", {"q": q, "k": k}, positions=POSITIONS, **chosen)
+    compare(dtype, ours, theirs, {"q": q, "k": k})
