@@ -128,6 +128,25 @@ class Ggml:
         return ggml_angles(self.base, self.width, at, self.scaling)
 
 
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """The same angles with the other sign: cosines stay, sines and angles are negated, and 0 stays 0."""
+
+    plain: Angles
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        self.plain.write(at, cos, sin)
+        if sin is not None:
+            np.subtract(sin.dtype.type(0), sin, out=sin)
+
+    def angles(self, at: Values, out: Array) -> None:
+        self.plain.angles(at, out)
+        np.subtract(out.dtype.type(0), out, out=out)
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
+        return self.plain.frequencies(dtype)
+
+
 def as_float64(at: Values) -> Floats:
     """Positions as an array."""
     if isinstance(at, range):

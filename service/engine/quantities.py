@@ -115,7 +115,7 @@ HeadDim = Annotated[
 ]
 RotaryDim = Annotated[
     Integer,
-    Field(ge=2, le=65_536, description="How many of the first channels of a head are rotated (even; all)."),
+    Field(ge=2, le=65_536, description="How many channels of a head are rotated (even; all)."),
 ]
 PartialRotaryFactor = Annotated[
     Real,

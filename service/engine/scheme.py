@@ -52,7 +52,7 @@ class Tensor:
 
 
 FLOATING: Mapping[str, int] = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-ITEMSIZE: Mapping[str, int] = {**FLOATING, "int32": 4, "int64": 8, "bool": 1}
+ITEMSIZE: Mapping[str, int] = {**FLOATING, "int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8, "bool": 1}
 
 Tensors = dict[str, Tensor]
 

@@ -243,7 +243,7 @@ def test_the_limits_are_the_settings() -> None:
         ("/v1/biases/alibi-slopes?num_heads=8", "num_heads", "heads"),
         ("/v1/encodings/rope?length=2&dim=8&dtype=double", "dtype", "float64"),
         ("/v1/encodings/sinusoidal?length=2&dim=8&layout=halves", "layout", "sin-cos"),
-        ("/v1/encodings/rope?length=2&dim=8&preset=llama", "preset", None),
+        ("/v1/encodings/rope?length=2&dim=8&preset=mistral", "preset", None),
         ("/v1/encodings/rope?length=2&dim=8&yarn=4", "yarn", None),
         ("/v1/encodings/rope?length=2&dim=8&layout=half", "layout", None),
     ],
