@@ -60,7 +60,7 @@ def test_lags_refuse(parameters: dict[str, Any], inputs: dict[str, Any], named: 
 
 @pytest.mark.parametrize("frequency", ["W-FRI", "2W-SUN", "YE-DEC", "YS-JAN", "A-JUN", "QE-FEB", "QS-DEC", "Q-MAR"])
 def test_an_anchor_is_a_weekday_of_weeks_or_a_month_of_years_and_quarters(frequency: str) -> None:
-    assert only(LAGS, frequency=frequency).tolist() == only(LAGS, frequency=frequency.split("-")[0]).tolist()
+    assert only(LAGS, frequency=frequency).tolist() == only(LAGS, frequency=frequency.partition("-")[0]).tolist()
     assert re.search(PATTERN, frequency)
 
 
