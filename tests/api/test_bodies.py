@@ -259,6 +259,12 @@ def test_an_unread_body_does_not_harm_the_next_request(client: Client) -> None:
         ("masks/padding", {"attention_mask": [[1, 0], [1, 1]]}, {"attention_mask": [[True, False], [True, True]]}),
         ("masks/combined", {"a": [[1, 0]], "b": [1, 1]}, {"a": [[True, False]], "b": [1, 1]}),
         ("apply/mask", {"x": [[1, 2]], "mask": [[0, 1]]}, {"x": [[1, 2]], "mask": [[False, True]]}),
+        ("encodings/detr?dim=4", {"mask": [[1, 1], [1, 0]]}, {"mask": [[True, True], [True, False]]}),
+        (
+            "learned/lookup?offset_rule=opt",
+            {"x": [[0], [1], [2], [3]], "attention_mask": [[0, 1, 1]]},
+            {"x": [[0], [1], [2], [3]], "attention_mask": [[False, True, True]]},
+        ),
     ],
 )
 def test_a_mask_may_say_true_and_false(client: Client, target: str, arrays: Any, said: Any) -> None:

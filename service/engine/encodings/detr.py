@@ -40,8 +40,10 @@ from service.engine.sinusoids import fastest
 
 MASK = Input(
     "mask",
-    "Which pixels are of the image and which are padding, 0 and 1: (height, width), or (batch, height, width).",
+    "Which pixels are of the image and which are padding, 0 and 1, or truth values: (height, width), or (batch, "
+    "height, width).",
     required=False,
+    values="flags",
 )
 
 

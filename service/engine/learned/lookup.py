@@ -100,7 +100,12 @@ SCHEME: Scheme[Lookup, Indices | None] = Scheme(
     inputs=(
         Input("x", "The table: (rows, channels), leading axes of length 1 allowed."),
         POSITIONS_INPUT,
-        Input("attention_mask", "1 for tokens, 0 for padding: (length) or (batch, length).", required=False),
+        Input(
+            "attention_mask",
+            "1 (or true) for tokens, 0 (or false) for padding: (length) or (batch, length).",
+            required=False,
+            values="flags",
+        ),
     ),
     examples=(
         Example(
