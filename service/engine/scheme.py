@@ -224,7 +224,7 @@ class Scheme(Generic[P, S]):
 
         >>> from service.engine import by_key
         >>> by_key("encodings", "sinusoidal").presets["whisper"]
-        {'layout': 'sin-cos', 'frequency_shift': '1'}
+        {'layout': 'sin-cos', 'frequency_shift': '1', 'odd_width': 'refuse'}
         """
         return {usage.preset: usage.parameters for usage in self.used_by if usage.preset}
 
