@@ -228,10 +228,11 @@ Seed = Annotated[
     Field(ge=0, le=LARGEST_EXACT_INTEGER, description="Seed of the random numbers: the same seed, the same bytes."),
 ]
 OddWidth = Annotated[
-    Literal["extra-sine", "zero-column", "refuse"],
+    Literal["extra-sine", "zero-column", "truncate", "refuse"],
     Field(
         description="What an odd `dim` means: `extra-sine` one more sine than cosines (frequency exponents over dim); "
-        "`zero-column` floor(dim/2) pairs and a last column of zeros; `refuse` a 422."
+        "`zero-column` floor(dim/2) pairs and a last column of zeros; `truncate` the table of dim + 1 (exponents over "
+        "dim + 1) without its last channel; `refuse` a 422."
     ),
 ]
 Pairing = Annotated[

@@ -91,16 +91,24 @@ class Channels:
     sine_count: int
     cosine_count: int
 
+    @property
+    def pairs(self) -> int:
+        """How many frequencies there are."""
+        return max(self.sine_count, self.cosine_count)
+
 
 def channels(dim: int, layout: str, odd_width: str) -> Channels:
-    """The channel order. With `extra-sine` an odd width has one cosine fewer; with `zero-column` its last channel
-    belongs to neither.
+    """The channel order. With `extra-sine` an odd width has one cosine fewer; with `truncate` the last channel's wave
+    is missing, be it a cosine or a sine; with `zero-column` its last channel belongs to neither.
 
     >>> channels(5, "sin-cos", "extra-sine")
     Channels(sines=slice(0, 3, 1), cosines=slice(3, 5, 1), sine_count=3, cosine_count=2)
     """
-    cosines = dim // 2
-    sines = dim - cosines if odd_width == "extra-sine" else cosines
+    cosines = sines = dim // 2
+    if odd_width == "truncate" and layout == "cos-sin":
+        cosines = dim - sines
+    elif odd_width in ("extra-sine", "truncate"):
+        sines = dim - cosines
     if layout == "interleaved":
         return Channels(slice(0, 2 * sines, 2), slice(1, 2 * cosines, 2), sines, cosines)
     if layout == "sin-cos":
@@ -116,7 +124,8 @@ def spread(params: SinusoidalTable, dim: int) -> Fraction:
     """
     if dim % 2 and params.odd_width == "refuse":
         raise Refusal("dim", "odd", f"dim is {dim}; odd_width=refuse takes even widths, such as {dim + 1}")
-    half = Fraction(dim, 2) if params.odd_width == "extra-sine" else Fraction(dim // 2)
+    widths = {"extra-sine": dim, "truncate": dim + dim % 2}
+    half = Fraction(widths.get(params.odd_width, dim - dim % 2), 2)
     if half < Fraction(1, 2):
         raise Refusal("dim", "out_of_range", "dim is 1; odd_width=zero-column leaves it no channel: 2 or more would do")
     if params.frequency_shift and half <= Fraction(params.frequency_shift):
@@ -158,7 +167,7 @@ def series(params: SinusoidalTable, dim: int) -> Series:
     >>> series(SinusoidalTable(min_timescale=1, max_timescale=10_000), 8)
     Series(first=1.0, numerator=10000.0, denominator=1.0, gaps=Fraction(3, 1), count=4, named='max_timescale')
     """
-    count = channels(dim, params.layout, params.odd_width).sine_count
+    count = channels(dim, params.layout, params.odd_width).pairs
     denominator = spread(params, dim)
     ends = _ends(params)
     if ends is None:
@@ -251,7 +260,9 @@ def amplitude(params: SinusoidalTable, dim: int) -> Decimal:
 
 
 def frequencies(params: SinusoidalTable, dim: int) -> Reals:
-    """w_k = base^(-k / (half - frequency_shift)), half = dim/2, or floor(dim/2) with `zero-column`; or another series.
+    """w_k = base^(-k / (half - frequency_shift)), or another series.
+
+    half is dim/2, rounded down with `zero-column` and up with `truncate`.
 
     >>> frequencies(SinusoidalTable(), 8).rounded().round(12).tolist()
     [1.0, 0.1, 0.01, 0.001]
@@ -285,12 +296,12 @@ def _float32_frequencies(params: SinusoidalTable, dim: int) -> Singles:
 def write_table(params: SinusoidalTable, angles: Angles, at: Values, out: Array) -> None:
     """The rows of the table at those positions into `out` (rows, dim)."""
     order = channels(out.shape[1], params.layout, params.odd_width)
-    sines = out[:, order.sines]
     if order.sine_count == order.cosine_count:
-        angles.write(at, out[:, order.cosines], sines)
+        angles.write(at, out[:, order.cosines], out[:, order.sines])
     else:
-        cosines = np.empty_like(sines)
+        cosines, sines = np.empty((2, len(out), order.pairs), out.dtype)
         angles.write(at, cosines, sines)
+        out[:, order.sines] = sines[:, : order.sine_count]
         out[:, order.cosines] = cosines[:, : order.cosine_count]
     out[:, order.sine_count + order.cosine_count :] = 0
     _zero_padding_row(params, at, out)

@@ -168,7 +168,7 @@ def test_bounds(kind: str, too_small: float, too_large: float) -> None:
     [
         ("DType", ["float16", "bfloat16", "float32", "float64"]),
         ("Layout", ["interleaved", "sin-cos", "cos-sin"]),
-        ("OddWidth", ["extra-sine", "zero-column", "refuse"]),
+        ("OddWidth", ["extra-sine", "zero-column", "truncate", "refuse"]),
         ("Pairing", ["half", "interleaved"]),
         ("Columns", ["full", "half"]),
         ("Arithmetic", ["exact", "float32", "ggml"]),

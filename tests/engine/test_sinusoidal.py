@@ -26,7 +26,7 @@ def test_bases(base: float) -> None:
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "sin-cos", "cos-sin"])
-@pytest.mark.parametrize("odd_width", ["extra-sine", "zero-column"])
+@pytest.mark.parametrize("odd_width", ["extra-sine", "zero-column", "truncate"])
 @pytest.mark.parametrize("frequency_shift", [0, 0.25, 1])
 @pytest.mark.parametrize("dim", [5, 6, 33])
 def test_layouts_odd_widths_and_shifts(layout: str, odd_width: str, frequency_shift: float, dim: int) -> None:
@@ -75,6 +75,31 @@ def test_offset_continues_the_table() -> None:
     whole_table = only(SINUSOIDAL, dim=6, length=300, offset=-100)
     parts = [only(SINUSOIDAL, dim=6, length=100, offset=offset) for offset in (-100, 0, 100)]
     assert np.concatenate(parts).tobytes() == whole_table.tobytes()
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "sin-cos", "cos-sin"])
+@pytest.mark.parametrize("dim", [1, 7, 33])
+@pytest.mark.parametrize("arithmetic", ["exact", "float32"])
+def test_a_truncated_table_is_the_wider_one_without_its_last_channel(layout: str, dim: int, arithmetic: str) -> None:
+    given = {"layout": layout, "arithmetic": arithmetic, "positions": (3.0, -0.5, 131071.0)}
+    cut = only(SINUSOIDAL, dim=dim, odd_width="truncate", **given)
+    wider = only(SINUSOIDAL, dim=dim + 1, **given)
+    np.testing.assert_array_equal(cut, wider[:, :dim])
+    for output in ("frequencies", "angles"):
+        got, expected = (
+            only(SINUSOIDAL, dim=width, odd_width="truncate", output=output, **given) for width in (dim, dim + 1)
+        )
+        np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(only(SINUSOIDAL, dim=dim + 1, odd_width="truncate", **given), wider)
+
+
+def test_a_truncated_table_states_what_is_left() -> None:
+    facts = by_key("encodings", "sinusoidal").facts
+    left = [
+        facts(by_key("encodings", "sinusoidal").params(dim=7, odd_width="truncate", layout=layout), {})
+        for layout in ("interleaved", "sin-cos", "cos-sin")
+    ]
+    assert left == [{"sines": 4, "cosines": 3}, {"sines": 4, "cosines": 3}, {"sines": 3, "cosines": 4}]
 
 
 def test_how_many_sines_and_cosines() -> None:

@@ -94,6 +94,7 @@ def test_an_amplitude_has_no_effect_and_the_answer_says_so() -> None:
         ({"arithmetic": "float32"}, "standardisation", "conflict"),
         ({"padding_idx": 1}, "standardisation", "conflict"),
         ({"dim": 7, "odd_width": "zero-column"}, "standardisation", "conflict"),
+        ({"dim": 7, "odd_width": "truncate"}, "standardisation", "conflict"),
     ],
 )
 def test_refusals_name_the_parameter(parameters: dict[str, object], named: str, code: str) -> None:

@@ -146,6 +146,12 @@ def diffusers(dim: int) -> Any:
     return library("diffusers.models.embeddings").SinusoidalPositionalEmbedding(dim, LENGTH).pe[0]
 
 
+def positional_encodings(dim: int) -> Any:
+    """PositionalEncoding1D of an input (batch, length, dim)."""
+    module = library("positional_encodings.torch_encodings").PositionalEncoding1D(dim)
+    return module(library("torch").zeros(1, LENGTH, dim))[0]
+
+
 def x_transformers(dim: int) -> Any:
     module = library("x_transformers.x_transformers").ScaledSinusoidalEmbedding(dim)
     return module(library("torch").zeros(1, LENGTH, dim)).detach()
@@ -217,6 +223,7 @@ LIBRARIES = {
     "diffusers": Library(diffusers),
     "x_transformers": Library(x_transformers, EVEN, "power"),
     "pi0": Library(pi0, EVEN, "power"),
+    "positional_encodings": Library(positional_encodings, ODD_TOO, "power"),
 }
 
 
@@ -234,4 +241,4 @@ def build() -> Numbers:
 
 
 if __name__ == "__main__":
-    save("sinusoids", build(), "torch", "transformers", "diffusers", "x-transformers", "numpy")
+    save("sinusoids", build(), "torch", "transformers", "diffusers", "x-transformers", "positional-encodings", "numpy")

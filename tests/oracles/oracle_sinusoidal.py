@@ -34,13 +34,15 @@ def encoding(
 
     An odd width is the even table with one channel more: `extra-sine` gives the paper's formula as it
     stands (the last channel is a sine, exponents over d), `zero-column` an encoding of width d - 1 and a
-    zero.
+    zero, `truncate` one of width d + 1 without its last channel.
 
     >>> [mpmath.nstr(value, 9) for value in encoding(1, 5)]
     ['0.841470985', '0.540302306', '0.0251162229', '0.999684538', '0.000630957303']
     """
     if dim % 2 == 1 and odd_width == "zero-column":
         return [*encoding(position, dim - 1, base, layout, frequency_shift=frequency_shift), mpf(0)]
+    if dim % 2 == 1 and odd_width == "truncate":
+        return encoding(position, dim + 1, base, layout, frequency_shift=frequency_shift)[:dim]
     sines = []
     cosines = []
     with mpmath.workprec(PRECISION_BITS):

@@ -31,7 +31,7 @@ FILES = {
     "calendar": ("gluonts", "pandas"),
     "fourier": ("torch", "transformers", "diffusers"),
     "timestep": ("torch", "diffusers", "transformers"),
-    "sinusoids": ("torch", "transformers", "diffusers", "x-transformers"),
+    "sinusoids": ("torch", "transformers", "diffusers", "x-transformers", "positional-encodings"),
     "usages": ("torch", "transformers"),
     "elsewhere": ("torch", "keras-hub", "mlx", "neuralforecast", "tensor2tensor", "torchtune"),
     "alibi": ("torch", "transformers", "x-transformers"),

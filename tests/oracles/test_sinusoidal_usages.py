@@ -102,6 +102,7 @@ def check(client: Client, theirs: Array, places: NDArray[np.float64], arithmetic
         "musicgen": "musicgen musicgen_melody",
         "transformer-xl": "transformer_xl",
         "gemma-audio": "gemma_audio gemma3n",
+        "positional-encodings": "positional_encodings",
     },
 )
 def test_a_preset_is_its_librarys_table(direct: Client, sinusoids: Numbers, usage: Usage, oracle: str) -> None:

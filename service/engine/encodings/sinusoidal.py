@@ -58,7 +58,7 @@ class Sinusoidal(SinusoidalTable, Positioned):
 
 def _tensors(params: Sinusoidal, inputs: Inputs) -> Tensors:
     fast = fastest(params, params.dim)
-    count = channels(params.dim, params.layout, params.odd_width).sine_count
+    count = channels(params.dim, params.layout, params.odd_width).pairs
     if params.output == "frequencies":
         refuse_overflow(fast, params.dtype, "the largest frequency")
         return {"frequencies": Tensor(("frequency",), (count,), params.dtype)}
@@ -97,9 +97,12 @@ def _refuse_to_standardise(params: Sinusoidal) -> None:
     if params.dim > MOST_SUMMED:
         detail = f"dim is {params.dim}; standardisation=tenth sums up to {MOST_SUMMED} channels to 80 digits"
         raise Refusal("dim", "out_of_range", detail, limit=MOST_SUMMED, requested=params.dim)
-    zeros = params.padding_idx is not None or (params.dim % 2 == 1 and params.odd_width == "zero-column")
-    if params.arithmetic != "exact" or zeros:
-        detail = "standardisation=tenth is exact and of all values: no float32 steps, padding row or column of zeros"
+    partial = params.padding_idx is not None or (params.dim % 2 == 1 and params.odd_width != "extra-sine")
+    if params.arithmetic != "exact" or partial:
+        detail = (
+            "standardisation=tenth is exact and of all values: no float32 steps, padding row, column of zeros or "
+            "truncated width"
+        )
         raise Refusal("standardisation", "conflict", detail)
 
 
@@ -129,7 +132,7 @@ def _rows(params: Sinusoidal, inputs: Inputs, state: Angles, tensor: str, start:
         return state.frequencies(dtype)[None, :]
     at, backwards = _positions(params, inputs, start, stop)
     if tensor == "angles":
-        count = channels(params.dim, params.layout, params.odd_width).sine_count
+        count = channels(params.dim, params.layout, params.odd_width).pairs
         angles = np.empty((stop - start, count), dtype)
         state.angles(at, angles[::backwards])
         return angles
@@ -178,7 +181,8 @@ frequencies may be given, between which n frequencies lie (n = 1: the first): `w
 Axes: (position, channel).
 
 A preset is a library's convention in exact arithmetic, unless it says otherwise; `arithmetic=float32` beside it takes
-the steps of PyTorch code (CTRL, Transformer-XL, XLNet and x-transformers have `frequency_form=power`).
+the steps of PyTorch code (CTRL, Transformer-XL, XLNet,
+x-transformers and positional-encodings have `frequency_form=power`).
 
 **Elsewhere**: positions in images are `encodings/sinusoidal-2d`, in video `encodings/sinusoidal-3d`; linear and octave
 bands `encodings/fourier`, random ones `encodings/gaussian-fourier`. With padding, fairseq's positions are the caller's:
@@ -234,6 +238,7 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
         Usage("Florence-2 (frames)", {"odd_width": "refuse"}, "florence2"),
         Usage("SpeechT5, whose trained alpha is the amplitude", {"odd_width": "refuse"}, "speecht5"),
         Usage("keras-hub SinePositionEncoding", {}, "keras-hub"),
+        Usage("positional-encodings PositionalEncoding1D", {"odd_width": "truncate"}, "positional-encodings"),
         Usage("Marian, Pegasus, RoFormer", {"layout": "sin-cos"}, "marian"),
         Usage("Informer, Autoformer, Time Series Transformer in transformers", {"layout": "sin-cos"}, "informer"),
         Usage("CTRL", {"layout": "sin-cos"}, "ctrl"),
