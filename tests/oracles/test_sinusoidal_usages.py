@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from service.engine import by_key
 from service.engine.scheme import Usage
 from tests.api.problems import fault, refused
 from tests.clients import Client
@@ -217,6 +218,28 @@ def test_a_padded_batch_is_fairseqs(direct: Client, sinusoids: Numbers, dim: int
     theirs = sinusoids[f"padded.{dim}"]
     assert (ours[positions == PADDING] == 0).all()
     assert np.abs(ours - theirs).max() <= 8 * 31 * EPS
+
+
+@proves("positions/from-mask", {"fairseq": PADDING})
+@pytest.mark.parametrize("sent", ["input_ids", "attention_mask"])
+@pytest.mark.parametrize("dim", ODD_TOO)
+def test_a_padded_batch_is_fairseqs_in_two_requests(
+    direct: Client, sinusoids: Numbers, usage: Usage, oracle: int, dim: int, sent: str
+) -> None:
+    """The way that the descriptions name: positions from the tokens or their mask, then the table at them."""
+    tokens = np.array(TOKENS)
+    tensors = {sent: tokens if sent == "input_ids" else (tokens != oracle).astype(np.int64)}
+    positions = posted(direct, "/v1/positions/from-mask", tensors, **usage.parameters)["positions"]
+    ours = posted(direct, SINUSOIDAL, {"positions": positions}, preset="fairseq", dim=dim, dtype="float32")["encoding"]
+    assert (ours[tokens == oracle] == 0).all()
+    assert np.abs(ours - sinusoids[f"padded.{dim}"]).max() <= 8 * 31 * EPS
+
+
+def test_the_way_to_padded_positions_is_named() -> None:
+    scheme = by_key("encodings", "sinusoidal")
+    (fairseq,) = [usage for usage in scheme.used_by if usage.preset == "fairseq"]
+    for text in (scheme.description, fairseq.who):
+        assert "positions/from-mask" in text
 
 
 # The module of the introductions, as large as they make it.

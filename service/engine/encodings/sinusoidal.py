@@ -185,8 +185,10 @@ the steps of PyTorch code (CTRL, Transformer-XL, XLNet,
 x-transformers and positional-encodings have `frequency_form=power`).
 
 **Elsewhere**: positions in images are `encodings/sinusoidal-2d`, in video `encodings/sinusoidal-3d`; linear and octave
-bands `encodings/fourier`, random ones `encodings/gaussian-fourier`. With padding, fairseq's positions are the caller's:
-`padding_idx` plus the running count of what is no padding."""
+bands `encodings/fourier`, random ones `encodings/gaussian-fourier`. The positions of a padded
+batch come from its attention mask or token ids: POST `positions/from-mask` (fairseq counts from padding_idx + 1 on and
+leaves padding at padding_idx, whose row is zeros: `preset=fairseq` there and here), and send its answer as
+`positions`."""
 
 SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     family="encodings",
@@ -253,7 +255,8 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
             "timesfm",
         ),
         Usage(
-            "fairseq, FSMT, M2M100, NLLB-MoE, XGLM, SeamlessM4T, Speech2Text, Kosmos-2, TrOCR (padding index 1)",
+            "fairseq, FSMT, M2M100, NLLB-MoE, XGLM, SeamlessM4T, Speech2Text, Kosmos-2, TrOCR (padding index 1; the "
+            "positions of a padded batch are those of positions/from-mask with preset=fairseq)",
             {"layout": "sin-cos", "frequency_shift": "1", "odd_width": "zero-column", "padding_idx": "1"},
             "fairseq",
         ),

@@ -113,6 +113,11 @@ SCHEME: Scheme[FromMask, Booleans] = Scheme(
             {"offset": "2", "fill": "1"},
             preset="roberta",
         ),
+        Usage(
+            "fairseq, M2M100, XGLM, Speech2Text and their kin, whose table is encodings/sinusoidal with preset=fairseq",
+            {"offset": "2", "fill": "1"},
+            preset="fairseq",
+        ),
     ),
     properties={"learned parameters": "none", "extrapolates": "positions grow with the tokens"},
 )
