@@ -181,14 +181,13 @@ frequencies may be given, between which n frequencies lie (n = 1: the first): `w
 Axes: (position, channel).
 
 A preset is a library's convention in exact arithmetic, unless it says otherwise; `arithmetic=float32` beside it takes
-the steps of PyTorch code (CTRL, Transformer-XL, XLNet,
-x-transformers and positional-encodings have `frequency_form=power`).
+the steps of PyTorch code (CTRL, Transformer-XL, XLNet, x-transformers and positional-encodings have
+`frequency_form=power`).
 
 **Elsewhere**: positions in images are `encodings/sinusoidal-2d`, in video `encodings/sinusoidal-3d`; linear and octave
-bands `encodings/fourier`, random ones `encodings/gaussian-fourier`. The positions of a padded
-batch come from its attention mask or token ids: POST `positions/from-mask` (fairseq counts from padding_idx + 1 on and
-leaves padding at padding_idx, whose row is zeros: `preset=fairseq` there and here), and send its answer as
-`positions`."""
+bands `encodings/fourier`, random ones `encodings/gaussian-fourier`. The positions of a padded batch
+come from its attention mask or token ids: POST `positions/from-mask` and send its answer as `positions`
+(`preset=fairseq` there and here: from padding_idx + 1 on, padding at padding_idx, whose row is zeros)."""
 
 SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     family="encodings",
