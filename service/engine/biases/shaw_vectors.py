@@ -8,18 +8,7 @@ from service.engine.attention.scores import refuse_uncountable
 from service.engine.attention.weights import Drawn, refuse_table, table, table_notes
 from service.engine.errors import Refusal
 from service.engine.quantities import Dim, DType
-from service.engine.scheme import (
-    ITEMSIZE,
-    Array,
-    Example,
-    Facts,
-    Input,
-    Inputs,
-    Scheme,
-    Tensor,
-    Tensors,
-    own_table,
-)
+from service.engine.scheme import ITEMSIZE, Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, own_table
 
 
 class ShawVectors(Drawn, QueryKey, Clipped):
@@ -90,11 +79,7 @@ SCHEME: Scheme[ShawVectors, Array] = Scheme(
     state_bytes=lambda params, inputs: 8 * table_rows(params) * _shape(params, inputs)[1],
     instead="biases/shaw has the index of each vector: one number instead of dim",
     inputs=(
-        Input(
-            "table",
-            "The learned vectors: (left + right + 1, dim). Without it, seed draws one.",
-            required=False,
-        ),
+        Input("table", "The learned vectors: (left + right + 1, dim). Without it, seed draws one.", required=False),
     ),
     examples=(
         Example(

@@ -27,7 +27,7 @@ class TemporalDistance(SinusoidalTable):
         Timestamps | None,
         Field(
             description="ISO 8601 timestamps with Z or a numeric offset, comma-separated, instead of positions. The "
-            "time between two is the same wherever their clocks stand.",
+            "time between two is the same wherever their clocks stand."
         ),
     ] = None
     unit: Unit = "seconds"

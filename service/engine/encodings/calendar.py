@@ -80,7 +80,7 @@ class Calendar(Positioned):
         Timestamps | None,
         Field(
             description="ISO 8601 timestamps with Z or a numeric offset, comma-separated, instead of positions. "
-            "Features are those of the clock that each states.",
+            "Features are those of the clock that each states."
         ),
     ] = None
     unit: Unit = "seconds"

@@ -65,8 +65,7 @@ class Detr(Params):
     ] = None
     eps: Annotated[Real, Field(ge=1e-12, le=1, description="Added to the last count, lest it be 0.")] = 1e-6
     offset: Annotated[
-        Real,
-        Field(ge=-1, le=1, description="Added to the counts, which begin with 1: -0.5 is the centre of a pixel."),
+        Real, Field(ge=-1, le=1, description="Added to the counts, which begin with 1: -0.5 is the centre of a pixel.")
     ] = 0.0
     mask_marks: Annotated[
         Literal["pixels", "padding"],
@@ -294,11 +293,7 @@ SCHEME: Scheme[Detr, State] = Scheme(
             {"arithmetic": "float32"},
             preset="detr",
         ),
-        Usage(
-            "Deformable DETR",
-            {"offset": "-0.5", "arithmetic": "float32"},
-            preset="deformable-detr",
-        ),
+        Usage("Deformable DETR", {"offset": "-0.5", "arithmetic": "float32"}, preset="deformable-detr"),
         Usage("DAB-DETR", {"base": "20", "arithmetic": "float32"}, preset="dab-detr"),
         Usage("Grounding DINO, MM Grounding DINO", {"base": "20", "arithmetic": "float32"}, preset="grounding-dino"),
         Usage(

@@ -34,8 +34,7 @@ class DetrBoxes(Params):
     """Parameters of `encodings/detr-boxes`."""
 
     dim: Annotated[
-        Integer,
-        Field(ge=2, le=65_536, description="Channels of each coordinate (num_pos_feats), an even number."),
+        Integer, Field(ge=2, le=65_536, description="Channels of each coordinate (num_pos_feats), an even number.")
     ]
     base: Base = 10_000.0
     scale: Annotated[Real | None, Field(ge=1e-6, le=1000, description="Multiplies the coordinates (2 pi).")] = None

@@ -163,13 +163,7 @@ SCHEME: Scheme[Fourier, Waves] = Scheme(
         ),
         Usage(
             "Perceiver on ImageNet (resolution 224 along each axis)",
-            {
-                "bands": "64",
-                "spacing": "linear",
-                "resolution": "224",
-                "layout": "sin-cos",
-                "include_input": "first",
-            },
+            {"bands": "64", "spacing": "linear", "resolution": "224", "layout": "sin-cos", "include_input": "first"},
             "perceiver-imagenet",
         ),
         Usage("GLIGEN boxes", {"bands": "8", "spacing": "geometric", "base": "100", "angle_factor": "one"}, "gligen"),

@@ -75,9 +75,6 @@ SCHEME: Scheme[Mtan, Waves] = Scheme(
         Example("Irregular times of a stay of 48 hours", {"positions": "0,0.0104,0.5,1", "dim": "8"}),
         Example("Times of two series, in the body", {"dim": "4"}, {"positions": [[0, 0.1], [0.25, 1]]}),
     ),
-    used_by=(
-        Usage("mTAN with fixed embeddings", {}, "mtan"),
-        Usage("the same with times in hours", {"scale": "1"}),
-    ),
+    used_by=(Usage("mTAN with fixed embeddings", {}, "mtan"), Usage("the same with times in hours", {"scale": "1"})),
     properties={"learned parameters": "none", "extrapolates": "defined at any time"},
 )

@@ -220,11 +220,7 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
                 "encoding_scale": "sqrt-2-over-dim",
             },
         ),
-        Example(
-            "Positions of a batch, in the body",
-            {"dim": "4"},
-            {"positions": [[0, 1, 2], [5, 6, 7]]},
-        ),
+        Example("Positions of a batch, in the body", {"dim": "4"}, {"positions": [[0, 1, 2], [5, 6, 7]]}),
     ),
     used_by=(
         Usage("Vaswani et al. 2017", {}, "vaswani"),

@@ -87,9 +87,7 @@ SCHEME = grid_scheme(
     used_by=(
         Usage("diffusers get_3d_sincos_pos_embed (Allegro)", DIFFUSERS, preset="diffusers"),
         Usage(
-            "CogVideoX (spatial scale 1.875)",
-            DIFFUSERS | {"interpolation_scale": "1,1.875,1.875"},
-            preset="cogvideox",
+            "CogVideoX (spatial scale 1.875)", DIFFUSERS | {"interpolation_scale": "1,1.875,1.875"}, preset="cogvideox"
         ),
         Usage(
             "Prithvi-EO",

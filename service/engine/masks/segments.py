@@ -29,10 +29,7 @@ SCHEME = mask_scheme(
     reference="Krell et al., Efficient Sequence Packing without Cross-contamination, 2021",
     params=Segments,
     runs=_runs,
-    inputs=(
-        Input("segment_ids", "The segment of each key, any integers: (keys), or (batch, keys)."),
-        ATTENTION_MASK,
-    ),
+    inputs=(Input("segment_ids", "The segment of each key, any integers: (keys), or (batch, keys)."), ATTENTION_MASK),
     examples=(
         Example("Segments of a batch", {}, {"tensors": {"segment_ids": [[0, 0, 1, 1], [7, 7, 7, 2]]}}),
         Example(

@@ -25,11 +25,7 @@ SCHEME = sum_scheme(
     reference="Li et al., Functional Interpolation for Relative Positions Improves Long Context Transformers, 2024",
     params=ApplyFire,
     examples=(
-        Example(
-            "One head, two hidden numbers",
-            {"threshold": "2"},
-            {"tensors": {"x": [[[1, 2, 3]]], **NETWORK}},
-        ),
+        Example("One head, two hidden numbers", {"threshold": "2"}, {"tensors": {"x": [[[1, 2, 3]]], **NETWORK}}),
     ),
     used_by=USED_BY,
     properties={"learned parameters": "c, threshold and the network"},

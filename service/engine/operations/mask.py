@@ -116,9 +116,7 @@ SCHEME: Scheme[ApplyMask, Booleans] = Scheme(
     ),
     examples=(
         Example(
-            "Causal, two queries and two keys",
-            {},
-            {"tensors": {"x": [[0.5, 1.5], [2, -1]], "mask": [[1, 0], [1, 1]]}},
+            "Causal, two queries and two keys", {}, {"tensors": {"x": [[0.5, 1.5], [2, -1]], "mask": [[1, 0], [1, 1]]}}
         ),
         Example(
             "Replaced by a number of your own",

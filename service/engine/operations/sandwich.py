@@ -23,9 +23,7 @@ SCHEME = sum_scheme(
     params=ApplySandwich,
     examples=(
         Example(
-            "Two heads, one decoding step over three keys",
-            {"dim": "4"},
-            {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}},
+            "Two heads, one decoding step over three keys", {"dim": "4"}, {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}}
         ),
     ),
     used_by=USED_BY,

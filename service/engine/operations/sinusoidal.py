@@ -126,10 +126,7 @@ SCHEME: Scheme[ApplySinusoidal, Table] = Scheme(
     rows=_rows,
     notes=lambda params, _inputs: float32_notes(params.arithmetic),
     state_bytes=_state_bytes,
-    inputs=(
-        Input("x", "Embeddings: (…, length, dim), (length, dim) or (dim)."),
-        VECTOR_POSITIONS,
-    ),
+    inputs=(Input("x", "Embeddings: (…, length, dim), (length, dim) or (dim)."), VECTOR_POSITIONS),
     examples=(
         Example("The first token of every introduction", {}, {"tensors": {"x": [0.51, -0.22, 0.88, 0.14]}}),
         Example(

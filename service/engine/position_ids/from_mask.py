@@ -95,16 +95,8 @@ SCHEME: Scheme[FromMask, Booleans] = Scheme(
     alternatives=True,
     examples=(
         Example("Padding on the left", {}, {"tensors": {"attention_mask": [[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]]}}),
-        Example(
-            "RoBERTa, from token ids",
-            {"offset": "2", "fill": "1"},
-            {"tensors": {"input_ids": [1, 1, 5, 6, 7]}},
-        ),
-        Example(
-            "The newest token of each row",
-            {"last": "1"},
-            {"tensors": {"attention_mask": [[1, 1, 1], [0, 1, 1]]}},
-        ),
+        Example("RoBERTa, from token ids", {"offset": "2", "fill": "1"}, {"tensors": {"input_ids": [1, 1, 5, 6, 7]}}),
+        Example("The newest token of each row", {"last": "1"}, {"tensors": {"attention_mask": [[1, 1, 1], [0, 1, 1]]}}),
     ),
     used_by=(
         Usage("transformers 5 generate", {"fill": "0"}, preset="transformers"),

@@ -73,8 +73,7 @@ class Multimodal(PositionIds):
         Real, Field(gt=0, le=1e6, description="Seconds of a window of `interleave=windows`.")
     ] = 2.0
     padded_length: Annotated[
-        Integer | None,
-        Field(ge=1, le=MOST_TOKENS, description="Pad the sequence to so many tokens."),
+        Integer | None, Field(ge=1, le=MOST_TOKENS, description="Pad the sequence to so many tokens.")
     ] = None
     padding_side: Annotated[Literal["left", "right"], Field(description="Where the padding is.")] = "right"
     fill: Annotated[
@@ -223,9 +222,7 @@ SCHEME: Scheme[Multimodal, Integers] = Scheme(
         Usage("Qwen2-VL, Qwen3-VL, Qwen3.5, GLM-4V in transformers 5", {"advance": "max-hw"}, preset="qwen2-vl"),
         Usage("Qwen2-VL, Qwen3-VL in transformers 4", {"advance": "max-all"}, preset="qwen2-vl-4"),
         Usage(
-            "Qwen2.5-VL in transformers 5",
-            {"positions_per_second": "2", "arithmetic": "float32"},
-            preset="qwen2-5-vl",
+            "Qwen2.5-VL in transformers 5", {"positions_per_second": "2", "arithmetic": "float32"}, preset="qwen2-5-vl"
         ),
         Usage(
             "Qwen2.5-VL in transformers 4",
