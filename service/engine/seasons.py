@@ -1,6 +1,6 @@
 """Frequency strings of time series: which calendar features suit them, and after how many steps they repeat.
 
-The strings are those of pandas, old and new: `h` or `H`, `15min` or `15T`, `W-SUN`, `ME`, `MS` or `M`, ...
+The strings are those of pandas, old and new: `h` or `H`, `15min` or `15T`, `W-SUN`, `ME`, `MS` or `M`, `QS-DEC`, ...
 """
 
 import re
@@ -17,19 +17,30 @@ MOST_STEPS = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Granularity:
-    """A unit of frequency strings: its spellings, the features that GluonTS gives it, the steps of its season."""
+    """A unit of frequency strings: its spellings, the features that GluonTS gives it, the steps of its season, and on
+    which days or months its steps can end, as `W-SUN` says.
+    """
 
     spellings: tuple[str, ...]
     features: tuple[str, ...]
     season: int
+    anchors: tuple[str, ...] = ()
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression of its spellings and anchors."""
+        anchor = f"(-({'|'.join(self.anchors)}))?" if self.anchors else ""
+        return f"({'|'.join(self.spellings)}){anchor}"
 
 
 _DAY = ("day-of-week", "day-of-month", "day-of-year")
+_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 GRANULARITIES = (
-    Granularity(("YE", "YS", "Y", "A", "AS"), (), 1),
-    Granularity(("QE", "QS", "Q"), ("month-of-year",), 4),
+    Granularity(("YE", "YS", "Y", "A", "AS"), (), 1, _MONTHS),
+    Granularity(("QE", "QS", "Q"), ("month-of-year",), 4, _MONTHS),
     Granularity(("ME", "MS", "M"), ("month-of-year",), 12),
-    Granularity(("W",), ("day-of-month", "week-of-year"), 1),
+    Granularity(("W",), ("day-of-month", "week-of-year"), 1, _WEEKDAYS),
     Granularity(("B",), _DAY, 5),
     Granularity(("D",), _DAY, 1),
     Granularity(("h", "H"), ("hour-of-day", *_DAY), 24),
@@ -37,8 +48,8 @@ GRANULARITIES = (
     Granularity(("s", "S"), ("second-of-minute", "minute-of-hour", "hour-of-day", *_DAY), 3600),
 )
 _BY_SPELLING = {spelling: each for each in GRANULARITIES for spelling in each.spellings}
-_FREQUENCY = re.compile(r"(\d{0,9})([A-Za-z]+)(-[A-Z]{3})?", re.ASCII)
-PATTERN = f"^[0-9]{{0,9}}({'|'.join(_BY_SPELLING)})(-[A-Z]{{3}})?$"
+_FREQUENCY = re.compile(r"(\d{0,9})([A-Za-z]+)(?:-([A-Z]{3}))?", re.ASCII)
+PATTERN = f"^[0-9]{{0,9}}({'|'.join(each.pattern for each in GRANULARITIES)})$"
 Frequency = Annotated[
     str,
     Field(
@@ -64,7 +75,11 @@ def granularity(frequency: str) -> tuple[int, Granularity]:
         known = ", ".join(each.spellings[0] for each in GRANULARITIES)
         detail = f"frequency is {frequency[:40]!r}; a count (1 to 10^6) and one of {known} would do, such as h or 15min"
         raise Refusal("frequency", "unknown", detail)
-    return steps, _BY_SPELLING[found[2]]
+    unit = _BY_SPELLING[found[2]]
+    if found[3] and found[3] not in unit.anchors:
+        would_do = ", ".join(f"{found[2]}-{anchor}" for anchor in unit.anchors) or f"{found[2]} alone"
+        raise Refusal("frequency", "anchor", f"frequency is {frequency}; {would_do} would do")
+    return steps, unit
 
 
 def seasonality(frequency: str) -> int:

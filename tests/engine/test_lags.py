@@ -1,5 +1,6 @@
 """Lags by frequency, ages, and what each refuses."""
 
+import re
 from typing import Any
 
 import mpmath
@@ -8,7 +9,7 @@ import pytest
 from mpmath import mpf
 
 from service.engine import by_key
-from service.engine.seasons import lags
+from service.engine.seasons import PATTERN, lags
 from tests.engine.answers import DTYPE_NAMES, assert_rounded_once, only, refused
 from tests.oracles.exact import PRECISION_BITS
 
@@ -55,6 +56,35 @@ def test_where_each_lag_reads() -> None:
 def test_lags_refuse(parameters: dict[str, Any], inputs: dict[str, Any], named: str, code: str) -> None:
     fault = refused(LAGS, inputs, **parameters)
     assert (fault.parameter, fault.code) == (named, code)
+
+
+@pytest.mark.parametrize("frequency", ["W-FRI", "2W-SUN", "YE-DEC", "YS-JAN", "A-JUN", "QE-FEB", "QS-DEC", "Q-MAR"])
+def test_an_anchor_is_a_weekday_of_weeks_or_a_month_of_years_and_quarters(frequency: str) -> None:
+    assert only(LAGS, frequency=frequency).tolist() == only(LAGS, frequency=frequency.partition("-")[0]).tolist()
+    assert re.search(PATTERN, frequency)
+
+
+@pytest.mark.parametrize(
+    ("frequency", "would_do"),
+    [
+        ("W-FOO", "W-SUN"),
+        ("W-JAN", "W-SUN"),
+        ("h-FOO", "h alone"),
+        ("15min-JAN", "min alone"),
+        ("D-XYZ", "D alone"),
+        ("B-MON", "B alone"),
+        ("ME-MON", "ME alone"),
+        ("MS-JAN", "MS alone"),
+        ("YE-SUN", "YE-JAN"),
+        ("QS-FOO", "QS-JAN"),
+    ],
+)
+def test_an_anchor_without_a_meaning_is_refused(frequency: str, would_do: str) -> None:
+    fault = refused(LAGS, frequency=frequency)
+    assert (fault.parameter, fault.code) == ("frequency", "anchor")
+    assert frequency in fault.detail
+    assert would_do in fault.detail
+    assert not re.search(PATTERN, frequency)
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
