@@ -1,22 +1,29 @@
 """Sinusoids of distances in time, between every two of some real-valued times."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.frequencies import WAVE_BYTES
 from service.engine.positions import POSITIONS_INPUT, as_positions, batch_axes, given_positions
-from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, Dim, DType, Positions, listed_texts
+from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, Dim, DType, Positions
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
-from service.engine.timestamps import UNITS, Timestamp, Unit, instant
+from service.engine.timestamps import UNITS, Timestamps, Unit, instant
 
 Floats = NDArray[np.float64]
+
+
+class State(NamedTuple):
+    """The angles, and the times: real numbers (…, times), or whole microseconds."""
+
+    angles: Angles
+    times: Floats | NDArray[np.int64]
 
 
 class TemporalDistance(SinusoidalTable):
@@ -24,13 +31,10 @@ class TemporalDistance(SinusoidalTable):
 
     positions: Positions | None = None
     timestamps: Annotated[
-        tuple[Timestamp, ...] | None,
-        BeforeValidator(listed_texts("timestamps", "2024-02-29T12:00:00Z,2024-03-01T00:00:00-05:00")),
+        Timestamps | None,
         Field(
-            min_length=1,
-            max_length=LONGEST_LIST,
-            description="ISO 8601 timestamps with Z or a numeric offset, comma-separated, instead of positions. The "
-            "time between two is the same wherever their clocks stand.",
+            description="ISO 8601 timestamps with Z or a numeric offset, instead of positions: comma-separated, or a "
+            "list in a JSON body. The time between two is the same wherever their clocks stand."
         ),
     ] = None
     unit: Unit = "seconds"
@@ -75,14 +79,13 @@ def _tensors(params: TemporalDistance, inputs: Inputs) -> Tensors:
     return {"encoding": Tensor((*axes, "query", "key", "channel"), shape, params.dtype)}
 
 
-def _prepare(params: TemporalDistance, _inputs: Inputs) -> Angles:
-    return table_angles(params, params.dim)
+def _prepare(params: TemporalDistance, inputs: Inputs) -> State:
+    return State(table_angles(params, params.dim), _times(params, inputs))
 
 
-def _rows(params: TemporalDistance, inputs: Inputs, state: Angles, _tensor: str, start: int, stop: int) -> Array:
+def _rows(params: TemporalDistance, _inputs: Inputs, state: State, _tensor: str, start: int, stop: int) -> Array:
     out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
-    distances = _between(_times(params, inputs), params.unit, np.arange(start, stop))
-    write_table(params, state, distances, out)
+    write_table(params, state.angles, _between(state.times, params.unit, np.arange(start, stop)), out)
     return out
 
 
@@ -102,7 +105,8 @@ def _notes(params: TemporalDistance, _inputs: Inputs) -> list[str]:
 
 
 def _sequence(params: TemporalDistance, inputs: Inputs) -> Sequence | None:
-    return None if inputs else Sequence(params, 0)
+    # What is kept for other requests goes by its parameters: by few of them, as an address has.
+    return None if inputs or len(params.timestamps or ()) > LONGEST_LIST else Sequence(params, 0)
 
 
 DESCRIPTION = """\
@@ -113,7 +117,7 @@ differences in float64. The distance from a time to itself is 0: sines 0, cosine
 **Channel order**: as `encodings/sinusoidal`: `layout=interleaved` is sin w_0, cos w_0, sin w_1, ...
 **Axes**: (query, key, channel), after the batch axes of positions in the body, whose last axis holds the times."""
 
-SCHEME: Scheme[TemporalDistance, Angles] = Scheme(
+SCHEME: Scheme[TemporalDistance, State] = Scheme(
     family="biases",
     name="temporal-distance",
     title="Sinusoids of distances in time",
@@ -127,8 +131,9 @@ SCHEME: Scheme[TemporalDistance, Angles] = Scheme(
     facts=_facts,
     notes=_notes,
     sequence=_sequence,
-    state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
+    state_bytes=lambda params, inputs: WAVE_BYTES * (params.dim + 1) // 2 + _times(params, inputs).nbytes,
     inputs=(POSITIONS_INPUT,),
+    listed=("timestamps",),
     examples=(
         Example("Three events", {"positions": "0,0.5,7.25", "dim": "4"}),
         Example(

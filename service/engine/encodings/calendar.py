@@ -26,6 +26,7 @@ from service.engine.timestamps import (
     UNITS,
     Moments,
     Timestamp,
+    Timestamps,
     Unit,
     first_day,
     iso_week,
@@ -76,13 +77,10 @@ class Calendar(Positioned):
     """Parameters of `encodings/calendar`."""
 
     timestamps: Annotated[
-        tuple[Timestamp, ...] | None,
-        BeforeValidator(listed_texts("timestamps", "2024-02-29T12:00:00Z,2024-03-01T00:00:00-05:00")),
+        Timestamps | None,
         Field(
-            min_length=1,
-            max_length=LONGEST_LIST,
-            description="ISO 8601 timestamps with Z or a numeric offset, comma-separated, instead of positions. "
-            "Features are those of the clock that each states.",
+            description="ISO 8601 timestamps with Z or a numeric offset, instead of positions: comma-separated, or a "
+            "list in a JSON body. Features are those of the clock that each states."
         ),
     ] = None
     unit: Unit = "seconds"
@@ -246,6 +244,7 @@ SCHEME: Scheme[Calendar, list[Waves]] = Scheme(
     sequence=sequence,
     state_bytes=lambda params, _inputs: WAVE_BYTES * len(_features(params)) if params.values == "cyclic" else 0,
     inputs=(POSITIONS_INPUT,),
+    listed=("timestamps",),
     examples=(
         Example(
             "A day of hours around a leap day",
