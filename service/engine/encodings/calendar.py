@@ -131,6 +131,8 @@ def _features(params: Calendar) -> tuple[str, ...]:
 def _tensors(params: Calendar, inputs: Inputs) -> Tensors:
     names = _features(params)
     if params.timestamps is None:
+        if params.length is None and params.positions is None and not inputs:
+            raise Refusal("length", "missing", "no moments are given: give timestamps=, length= or positions=")
         places = where(params, inputs)
         _refuse_other_years(params, inputs, places)
         axes, shape = places.axes, places.shape
