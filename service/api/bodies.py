@@ -129,10 +129,10 @@ def given_in(scheme: Scheme[Any, Any], kind: str, body: Body) -> Given:
 
 def _needed(scheme: Scheme[Any, Any], given: Given) -> list[str]:
     """What a body cannot do without: structured parameters and required arrays, or else the first array, unless
-    there is a pasted object.
+    there is a pasted object or a list.
     """
     required = [*scheme.structured, *(array.name for array in scheme.inputs if array.required)]
-    return required if required or given.pasted else [scheme.inputs[0].name]
+    return required if required or given.pasted or given.structured else [scheme.inputs[0].name]
 
 
 def _from_binary(scheme: Scheme[Any, Any], body: Body) -> dict[str, NDArray[Any]]:
@@ -152,7 +152,7 @@ def _from_json(scheme: Scheme[Any, Any], body: Body) -> Given:
     tensors = [array.name for array in scheme.inputs if array.name != "positions"]
     positions = [array.name for array in scheme.inputs if array.name == "positions"]
     pasted = scheme.pasted.names if scheme.pasted else ()
-    keys = [*scheme.structured, *positions, *(["tensors"] if tensors else []), *pasted]
+    keys = [*scheme.in_body, *positions, *(["tensors"] if tensors else []), *pasted]
     _refuse_unknown_keys(document, "", keys)
     given = _object(document.get("tensors", {}), "/tensors", "tensors")
     _refuse_unknown_keys(given, "/tensors", tensors)
@@ -160,7 +160,10 @@ def _from_json(scheme: Scheme[Any, Any], body: Body) -> Given:
     arrays: dict[str, NDArray[Any]] = {name: readers[name](value, f"/tensors/{name}") for name, value in given.items()}
     if "positions" in document:
         arrays["positions"] = array_from_lists(document["positions"], "/positions")
-    named = ({name: document[name] for name in names if name in document} for names in (pasted, scheme.structured))
+    for name in scheme.listed:
+        if not isinstance(document.get(name, []), list):
+            raise _invalid(pointer_to(name), "type", f"{name} is {_kind(document[name])}; a list is needed")
+    named = [{name: document[name] for name in names if name in document} for names in (pasted, scheme.in_body)]
     return Given(arrays, *named)
 
 
@@ -171,7 +174,7 @@ def _object(value: object, pointer: str, what: str) -> Mapping[str, object]:
 
 
 def _kind(value: object) -> str:
-    names = {type(None): "null", bool: "a truth value", str: "a string", list: "a list"}
+    names = {type(None): "null", bool: "a truth value", str: "a string", list: "a list", dict: "an object"}
     return names.get(type(value), "a number")
 
 
@@ -191,10 +194,11 @@ def _invalid(pointer: str, code: str, detail: str) -> Problem:
 
 
 def _place(scheme: Scheme[Any, Any], name: str) -> str:
-    return name if name == "positions" or name in scheme.structured else f"tensors/{name}"
+    return name if name == "positions" or name in scheme.in_body else f"tensors/{name}"
 
 
 def _wanted(scheme: Scheme[Any, Any]) -> str:
-    known = [*scheme.structured, *(array.name for array in scheme.inputs)]
-    names = (" or " if scheme.alternatives else ", ").join(f"/{_place(scheme, name)}" for name in known)
+    known = [*scheme.structured, *(array.name for array in scheme.inputs), *scheme.listed]
+    between = " or " if scheme.alternatives or scheme.listed else ", "
+    names = between.join(f"/{_place(scheme, name)}" for name in known)
     return f"JSON with {names}" + (f", one npy ({scheme.inputs[0].name}), or safetensors" if scheme.inputs else "")

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from service.api.documents import Fixed, fixed_json
 from service.api.names import nearest_names
-from service.api.parameters import parameters_schema, structured_schema
+from service.api.parameters import listed_schema, parameters_schema, structured_schema
 from service.api.problems import Problem, echo
 from service.api.query import PRESET, REPLY_PARAMETERS, Nonfinite, read_pairs
 from service.api.resources import Resources
@@ -87,11 +87,15 @@ def inputs(scheme: Scheme[Any, Any]) -> list[dict[str, Any]]:
         {"name": name, "description": schema["description"], "required": True, "values": "structured"}
         for name, schema in structured_schema(scheme, "")[0].items()
     ]
+    listed = [
+        {"name": name, "description": schema["description"], "required": False, "values": "structured"}
+        for name, schema in listed_schema(scheme).items()
+    ]
     arrays = [
         {"name": array.name, "description": array.description, "required": array.required, "values": array.values}
         for array in scheme.inputs
     ]
-    return structured + arrays
+    return structured + listed + arrays
 
 
 def tensors(scheme: Scheme[Any, Any]) -> dict[str, list[list[str]]]:

@@ -3,7 +3,7 @@
 from itertools import chain
 from typing import Any, get_args
 
-from service.api.parameters import answered_schema, structured_schema
+from service.api.parameters import answered_schema, listed_schema, structured_schema
 from service.api.query import Nonfinite
 from service.api.schemes import EXTENSIONS
 from service.api.variations import AnyScheme, choices, variations
@@ -110,6 +110,7 @@ def _body(scheme: AnyScheme) -> Schema:
             "required": [array.name for array in others if array.required],
             **({"minProperties": 1} if scheme.alternatives else {}),
         }
+    properties |= listed_schema(scheme)
     for array in positions:
         properties[array.name] = {**NUMBERS, "description": array.description}
     if scheme.pasted is not None:
@@ -119,15 +120,15 @@ def _body(scheme: AnyScheme) -> Schema:
 
 
 def _leading(scheme: AnyScheme) -> Schema:
-    """What a body cannot do without: structured parameters, required tensors, or else the scheme's first array or a
-    pasted object.
+    """What a body cannot do without: structured parameters, required tensors, or else the scheme's first array, a
+    pasted object or a list.
     """
     if scheme.structured:
         return {"required": list(scheme.structured)}
     needed = [array.name for array in scheme.inputs if array.required] or [scheme.inputs[0].name]
     if needed != [POSITIONS_INPUT.name]:
         return {"required": ["tensors"]}
-    return {"minProperties": 1} if scheme.pasted else {"required": ["positions"]}
+    return {"minProperties": 1} if scheme.pasted or scheme.listed else {"required": ["positions"]}
 
 
 def body_parameters(scheme: AnyScheme) -> list[str]:
@@ -135,7 +136,7 @@ def body_parameters(scheme: AnyScheme) -> list[str]:
     at_positions = not scheme.needs_body and any(array.name == "positions" for array in scheme.inputs)
     of_positions = {*Positioned.model_fields, *QueryKeyPositions.model_fields, *OF_GRIDS}
     left_out = of_positions if at_positions else set()
-    return [name for name in scheme.params.model_fields if name not in left_out and name not in scheme.structured]
+    return [name for name in scheme.params.model_fields if name not in left_out and name not in scheme.in_body]
 
 
 _TENSOR = {

@@ -8,6 +8,7 @@ union with null, which no query can say: the union is flattened.
 from collections.abc import Mapping
 from typing import Any
 
+from service.engine.quantities import LONGEST_LIST
 from service.engine.scheme import Scheme
 
 Schema = dict[str, Any]
@@ -21,10 +22,13 @@ def parameters_schema(scheme: Scheme[Any, Any]) -> Schema:
     """All parameters that a query can state, as one closed object."""
     given = scheme.params.model_json_schema()
     properties = {name: schema for name, schema in given["properties"].items() if name not in scheme.structured}
+    flat = {name: _flattened(schema) for name, schema in properties.items()}
+    for name in scheme.listed:
+        flat[name]["maxItems"] = LONGEST_LIST  # of an address
     return {
         "type": "object",
         "additionalProperties": False,
-        "properties": {name: _flattened(schema) for name, schema in properties.items()},
+        "properties": flat,
         "required": scheme.required,
     }
 
@@ -39,6 +43,12 @@ def structured_schema(scheme: Scheme[Any, Any], components: str) -> tuple[Schema
     for schema in properties.values():
         schema.pop("default", None)
     return properties, within
+
+
+def listed_schema(scheme: Scheme[Any, Any]) -> Schema:
+    """The parameters that a JSON body may state as lists, by name."""
+    given = scheme.params.model_json_schema()["properties"]
+    return {name: _titleless(_flattened(given[name])) for name in scheme.listed}
 
 
 def answered_schema(scheme: Scheme[Any, Any]) -> Schema:

@@ -216,12 +216,13 @@ _IN_BODY = {
     "tuple_type": ("type", "a list is needed"),
     "int_type": ("type", "an integer is needed"),
     "float_type": ("type", "a number is needed"),
+    "string_type": ("type", "a string is needed"),
 }
 
 
 def _fault_in_body(entry: Any, document: Mapping[str, object]) -> dict[str, Any]:
     code, words = _IN_BODY.get(entry["type"], (_code(entry["type"]), ""))
-    must = entry["msg"].replace("Input should be", "it must be")
+    must = _counted(entry) or entry["msg"].replace("Input should be", "it must be")
     tags = (entry.get("ctx") or {}).get("expected_tags", "")
     detail = words.format(expected=tags) if words else f"this is {echo_any(entry['input'])}; {must}"
     return {"pointer": pointer_to(*steps_within(entry["loc"], document)), "code": code, "detail": detail}
@@ -257,7 +258,7 @@ def _fault(entry: Any, model: type[BaseModel]) -> dict[str, Any]:
     fault = {
         "parameter": name,
         "code": _code(kind),
-        "detail": f"{given}; {_would_do(kind, entry['msg'], model, name)}",
+        "detail": f"{given}; {_counted(entry) or _would_do(kind, entry['msg'], model, name)}",
     }
     limit = next((context[key] for key in ("ge", "gt", "le", "lt", "limit") if key in context), None)
     return fault | ({} if limit is None else {"limit": limit})
@@ -270,6 +271,15 @@ def _entry(place: Sequence[int | str], name: str) -> str:
 
 def _code(kind: str) -> str:
     return "out_of_range" if kind.startswith(("greater_than", "less_than")) else kind
+
+
+def _counted(entry: Any) -> str:
+    """What would do in place of a list with too few entries or too many; of other faults, nothing."""
+    context = entry.get("ctx") or {}
+    if "actual_length" not in context:
+        return ""
+    few = "min_length" in context
+    return f"{'at least' if few else 'at most'} {context['min_length' if few else 'max_length']} entries are needed"
 
 
 def _would_do(kind: str, message: str, model: type[BaseModel], name: str) -> str:

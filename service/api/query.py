@@ -122,6 +122,10 @@ def with_structured(scheme: Scheme[Any, Any], asked: Asked, given: Mapping[str, 
     if not given:
         return asked
     stated = {name: getattr(asked.params, name) for name in asked.params.model_fields_set}
+    for name in given:
+        if name in stated:
+            detail = f"{name} is given in the address and in the body; give it once"
+            raise Problem("invalid-parameters", detail, [{"parameter": name, "code": "repeated", "detail": detail}])
     try:
         return replace(asked, params=scheme.params.model_validate({**stated, **given}))
     except ValidationError as error:

@@ -37,7 +37,7 @@ def variations(scheme: AnyScheme) -> list[Tensors]:
 def parameters_of(scheme: AnyScheme, each: Example) -> dict[str, Any]:
     """The parameters of an example: its query, what its JSON body states, what an object pasted there stands for."""
     body: Mapping[str, Any] = each.body or {}
-    found = {**textual(scheme), **each.query, **{name: body[name] for name in scheme.structured if name in body}}
+    found = {**textual(scheme), **each.query, **{name: body[name] for name in scheme.in_body if name in body}}
     if scheme.pasted is not None:
         for name in scheme.pasted.names:
             found |= scheme.pasted.parameters(body.get(name) or {})

@@ -178,6 +178,7 @@ class Scheme(Generic[P, S]):
     `infinite`                     whether some parameters make infinities, which JSON cannot hold
     `alternatives`                 the arrays that are not required are alternatives: the body holds one of them
     `structured`                   parameters that are JSON objects or lists: stated in a JSON body, not in the query
+    `listed`                       parameters that are lists: stated in the query or, where long, in a JSON body
     """
 
     family: str
@@ -205,6 +206,7 @@ class Scheme(Generic[P, S]):
     pasted: Pasted | None = None
     alternatives: bool = False
     structured: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -216,7 +218,12 @@ class Scheme(Generic[P, S]):
 
     @property
     def takes_body(self) -> bool:
-        return bool(self.inputs or self.structured)
+        return bool(self.inputs or self.in_body)
+
+    @property
+    def in_body(self) -> tuple[str, ...]:
+        """The parameters that a JSON body states."""
+        return (*self.structured, *self.listed)
 
     @property
     def presets(self) -> dict[str, Mapping[str, str]]:

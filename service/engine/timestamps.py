@@ -15,10 +15,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from service.engine.positions import Values
-from service.engine.quantities import LONGEST_LIST, listed_texts
+from service.engine.quantities import listed_texts
 
 Moments = NDArray[np.int64]
 
+MOST_TIMESTAMPS = 65_536  # of a JSON body; an address holds fewer
 LONGEST = 48  # characters of a text that could have been meant as a timestamp
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
@@ -112,7 +113,7 @@ Timestamp = Annotated[
 Timestamps = Annotated[
     tuple[Timestamp, ...],
     BeforeValidator(listed_texts("timestamps", "2024-02-29T12:00:00Z,2024-03-01T00:00:00-05:00")),
-    Field(min_length=1, max_length=LONGEST_LIST),
+    Field(min_length=1, max_length=MOST_TIMESTAMPS),
 ]
 Unit = Annotated[
     Literal["microseconds", "milliseconds", "seconds", "minutes", "hours", "days"],

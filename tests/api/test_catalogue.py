@@ -37,7 +37,7 @@ def test_an_entry_is_the_record(client: Client, scheme: Scheme[Any, Any]) -> Non
     assert entry["methods"] == ([] if scheme.needs_body else ["GET"]) + (["POST"] if scheme.takes_body else [])
     reply = {"revision", "tensor", "nonfinite"} | ({"preset"} if scheme.presets else set())
     assert set(entry["parameters"]["properties"]) == set(scheme.params.model_fields) - set(scheme.structured) | reply
-    assert [each["name"] for each in entry["inputs"]] == [*scheme.structured, *(each.name for each in scheme.inputs)]
+    assert [each["name"] for each in entry["inputs"]] == [*scheme.in_body, *(each.name for each in scheme.inputs)]
     assert entry["properties"] == dict(scheme.properties)
     assert [each["who"] for each in entry["used_by"]] == [each.who for each in scheme.used_by]
     named = {each["preset"]: each["parameters"] for each in entry["used_by"] if "preset" in each}

@@ -170,7 +170,7 @@ def test_the_parameters_are_those_that_the_service_takes(scheme: AnyScheme, meth
     told = set(parameters(OPERATIONS[name][2]))
     fields = set(scheme.params.model_fields) - set(scheme.structured)
     if method == "post" and [each.name for each in scheme.inputs][:1] == ["positions"]:
-        fields -= {"length", "queries", "keys", "offset", "positions"}
+        fields -= {"length", "queries", "keys", "offset", "positions", *scheme.listed}
         fields -= {"grid", "coordinates", "base_size", "spatial_merge_size", "class_token"}
     assert told - set(REPLY_PARAMETERS) == fields | {*query_names(scheme)} | ({"preset"} if scheme.presets else set())
     assert "revision" in told

@@ -285,3 +285,21 @@ def test_a_name_from_elsewhere_is_known_and_none_is_guessed(
 def test_an_unknown_family_is_not_taken_for_another(direct: Client) -> None:
     document = refused(direct.get("/v1/nothing/causal"), "not-found")
     assert "did_you_mean" not in fault(document, "path")
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "said"),
+    [
+        ("encodings/sinusoidal-2d?grid=2,2,2&dim=8", "grid", "at most 2 entries are needed"),
+        (
+            "biases/swin-v2-coordinates?window=8,8&pretrained_window=8",
+            "pretrained_window",
+            "at least 2 entries are needed",
+        ),
+        ("biases/swin-index?window=8", "window", "at least 2 entries are needed"),
+    ],
+)
+def test_a_list_of_another_length_is_told_how_many_would_do(client: Client, target: str, name: str, said: str) -> None:
+    detail = fault(refused(client.get(f"/v1/{target}"), "invalid-parameters"), name)["detail"]
+    assert said in detail
+    assert "validation" not in detail

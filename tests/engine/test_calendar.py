@@ -121,6 +121,11 @@ def test_refusals_name_the_parameter(parameters: dict[str, object], named: str, 
     assert (fault.parameter, fault.code) == (named, code)
 
 
+def test_without_moments_every_way_to_give_them_is_told() -> None:
+    detail = refused(CALENDAR, frequency="D").detail
+    assert all(name in detail for name in ("timestamps=", "length=", "positions="))
+
+
 def test_positions_in_the_body() -> None:
     fault = refused(CALENDAR, {"positions": np.array([1e15])}, frequency="D")
     assert fault.parameter == "/positions"

@@ -105,8 +105,12 @@ def test_many_heads_draw_no_more_than_their_weights() -> None:
 def test_facts_notes_and_what_is_shared() -> None:
     scheme = by_key("biases", "fire")
     params = scheme.params(length=3, output="bias", heads=2, seed=0)
-    assert scheme.facts(params, {}) == {"queries": 3, "keys": 3, "offset": 0, "heads": 2, "hidden": 32}
-    assert scheme.facts(scheme.params(output="weights", heads=2, seed=0), {}) == {"heads": 2, "hidden": 32}
+    network = {"heads": 2, "hidden": 32, "network_bytes_per_head": 132}
+    plane = {"queries": 3, "keys": 3, "offset": 0, "bias_bytes_per_head": 36}
+    assert scheme.facts(params, {}) == plane | network
+    half = scheme.params(length=3, output="bias", heads=2, seed=0, dtype="float16")
+    assert scheme.facts(half, {})["bias_bytes_per_head"] == 18
+    assert scheme.facts(scheme.params(output="weights", heads=2, seed=0), {}) == network
     assert scheme.notes(params, {}) == []
     own = weights(2, 4)
     assert scheme.notes(scheme.params(length=3, output="bias", hidden=5), own) == [

@@ -176,12 +176,33 @@ def test_a_cut_that_cuts_nothing_is_told() -> None:
         ({"distribution": "uniform", "std": 1.0}, "std", "conflict", "decides nothing"),
         ({"low": 1.0}, "low", "conflict", "decides nothing"),
         ({"spread": "glorot", "std": 0.02}, "std", "conflict", "decides nothing"),
+        ({"std": 1e9, "dtype": "float16"}, "dtype", "out_of_range", "use bfloat16, float32, float64"),
+        ({"std": 8e3, "dtype": "float16"}, "dtype", "out_of_range", "7.2e+04"),
+        ({"distribution": "truncated-normal", "truncation": "sigmas", "std": 4e4, "dtype": "float16"}, "dtype",
+         "out_of_range", "8e+04"),
+        ({"distribution": "uniform", "low": -7e4, "dtype": "float16"}, "dtype", "out_of_range", "7e+04"),
+        ({"distribution": "uniform", "high": 7e4, "dtype": "float16"}, "dtype", "out_of_range", "7e+04"),
     ],
-)
+)  # fmt: skip
 def test_refusals_of_the_initial_table(asked: dict[str, Any], named: str, code: str, said: str) -> None:
     fault = refused(LEARNED, **{"rows": 2048, "dim": 4, **asked})
     assert (fault.parameter, fault.code) == (named, code)
     assert said in fault.detail
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"std": 7e3},
+        {"distribution": "truncated-normal", "std": 1e9},
+        {"distribution": "truncated-normal", "truncation": "sigmas", "std": 3e4},
+        {"distribution": "uniform", "low": -65504.0, "high": 65504.0},
+    ],
+)
+def test_wide_tables_are_finite_in_float16(asked: dict[str, Any]) -> None:
+    table = only(LEARNED, rows=4096, dim=8, dtype="float16", **asked).astype(np.float64)
+    assert np.isfinite(table).all()
+    assert table.std() > 1
 
 
 # Lookup

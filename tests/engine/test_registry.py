@@ -88,10 +88,15 @@ def relative(scheme: Scheme[Any, Any], usage: Usage, x: Array) -> dict[str, Arra
     return {"relative": np.random.default_rng(2).standard_normal((*x.shape[:-1], first - last + 1))}
 
 
+def _stated(scheme: Scheme[Any, Any], example: Example) -> dict[str, Any]:
+    """The parameters that an example's body states."""
+    return {name: value for name, value in (example.body or {}).items() if name in scheme.in_body}
+
+
 def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]:
     """A small request: what is needed beside an example's or a usage's own parameters."""
     if isinstance(example, Example):
-        return {**example.query, **{name: (example.body or {})[name] for name in scheme.structured}}
+        return {**example.query, **_stated(scheme, example)}
     needed = {
         "dim": "16",
         "heads": "6",

@@ -127,6 +127,7 @@ def test_clipped_indices(sizes: dict[str, int], chosen: dict[str, object], left:
     stated = facts(SHAW, **sizes, **chosen)
     assert stated["table_rows"] == left + right + 1
     assert stated["rows_used"] == len({index for row in expected for index in row})
+    assert stated["table_bytes_per_channel"] == 4 * (left + right + 1)
 
 
 @pytest.mark.parametrize("sizes", [{"length": 9}, {"queries": 2, "keys": 3, "offset": 40}, {"queries": 3, "keys": 8}])
@@ -177,7 +178,8 @@ def test_indices_along_an_axis(queries: int, keys: int) -> None:
     expected = [[floor(i * wider - j * taller + (keys - 1) * taller) for j in range(keys)] for i in range(queries)]
     assert got.tolist() == expected
     stated = facts(AXIS, queries=queries, keys=keys)
-    assert stated == {"queries": queries, "keys": keys, "table_rows": 2 * max(queries, keys) - 1}
+    rows = 2 * max(queries, keys) - 1
+    assert stated == {"queries": queries, "keys": keys, "table_rows": rows, "table_bytes_per_channel": 4 * rows}
     assert 0 <= got.min() <= got.max() < stated["table_rows"]
     if queries == keys:
         np.testing.assert_array_equal(only(AXIS, length=keys, dtype="int32"), got)
@@ -249,7 +251,8 @@ def test_sinusoids_are_rows_of_the_absolute_ones(span: str, first: int, last: in
         positions = np.clip(np.arange(first, last - 1, -1.0), -(clamp_len or 99), clamp_len or 99)
         assert got.tobytes() == only("encodings/sinusoidal", positions=positions.tolist(), **chosen).tobytes()
     stated = facts(SINUSOIDS, queries=4, keys=7, span=span, dim=8)
-    assert stated == {"first_position": first, "last_position": last, "rows": first - last + 1}
+    rows = first - last + 1
+    assert stated == {"first_position": first, "last_position": last, "rows": rows, "table_bytes_per_channel": 4 * rows}
 
 
 @pytest.mark.parametrize("span", ["both", "legacy", "xlnet-bi", "xlnet-uni"])
@@ -263,6 +266,7 @@ def test_backward_rows_stand_at_the_negated_positions(span: str, clamp_len: int 
         "first_position": -stated[0]["first_position"],
         "last_position": -stated[0]["last_position"],
         "rows": stated[0]["rows"],
+        "table_bytes_per_channel": 8 * stated[0]["rows"],
     }
 
 
@@ -382,6 +386,7 @@ def test_facts_count_what_is_used() -> None:
             assert facts(address, **sizes, **chosen)["buckets_used"] == np.unique(only(address, **sizes, **chosen)).size
     assert facts(T5, length=3)["table_bytes_per_head"] == 4 * facts(T5, length=3)["table_rows"] == 128
     assert facts(DEBERTA, length=3)["table_rows"] == 512
+    assert facts(DEBERTA, length=3)["table_bytes_per_channel"] == 2048
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,8 @@ def _rows(params: DebertaBuckets, _inputs: Inputs, state: Integers, _tensor: str
 def _facts(params: DebertaBuckets, _inputs: Inputs) -> Facts:
     firsts, size = _firsts(params), sizes(params)
     used = distinct(lambda distances: _buckets(params, firsts, distances), size, np.append(firsts, -firsts))
-    return {**size._asdict(), "buckets_used": used, "table_rows": 2 * params.position_buckets}
+    rows = 2 * params.position_buckets
+    return {**size._asdict(), "buckets_used": used, "table_rows": rows, "table_bytes_per_channel": 4 * rows}
 
 
 DESCRIPTION = """\
@@ -165,7 +166,8 @@ SCHEME: Scheme[DebertaBuckets, Integers] = Scheme(
     ),
     properties={
         "learned parameters": "2 position_buckets vectors, shared by the heads",
-        "memory per head": "2 position_buckets vectors as wide as the head (projected for each head)",
+        "memory per head": "2 position_buckets vectors as wide as the head (projected for each head): "
+        "table_bytes_per_channel in the facts (float32), times that width",
         "extrapolates": "buckets beyond the last one share its row",
     },
 )

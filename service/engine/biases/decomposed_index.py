@@ -80,7 +80,8 @@ def _float32(size: Extent, query: Array, key: Array) -> Array:
 
 def _facts(params: DecomposedIndex, _inputs: Inputs) -> Facts:
     size = _size(params)
-    return {"queries": size.queries, "keys": size.keys, "table_rows": _table_rows(size)}
+    rows = _table_rows(size)
+    return {"queries": size.queries, "keys": size.keys, "table_rows": rows, "table_bytes_per_channel": 4 * rows}
 
 
 def _resolve(params: DecomposedIndex, _inputs: Inputs) -> DecomposedIndex:
@@ -119,7 +120,8 @@ SCHEME: Scheme[DecomposedIndex, None] = Scheme(
     used_by=(Usage("SAM, ViTDet, SegGPT, GOT-OCR2, and MViT v2 with pooled keys", {"arithmetic": "float32"}, "sam"),),
     properties={
         "learned parameters": "2 max(q, k) - 1 vectors an axis, as wide as a head, shared by the heads",
-        "memory per head": "the vectors of both axes, shared",
+        "memory per head": "the vectors of both axes, shared: table_bytes_per_channel in the facts (float32, one "
+        "axis), times the width of a head",
         "extrapolates": "the table is resized to any size",
     },
 )

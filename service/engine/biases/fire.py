@@ -13,7 +13,18 @@ from service.engine.frequencies import refuse_overflow
 from service.engine.numbers.networks import HIDDEN, MOST_WEIGHTS, NETWORK, WEIGHTS, Bent, Network, bent, network
 from service.engine.quantities import DType, Heads, Integer, Seed
 from service.engine.rounding import DTYPES, nearest, nearest_of_sum
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, unused
+from service.engine.scheme import (
+    ITEMSIZE,
+    Array,
+    Example,
+    Facts,
+    Inputs,
+    Scheme,
+    Sequence,
+    Tensor,
+    Tensors,
+    unused,
+)
 
 NETWORKS_OWN = ("heads", "hidden", "seed")
 
@@ -93,7 +104,15 @@ def _facts(params: Fire, inputs: Inputs) -> Facts:
     if output == "distance":
         return size
     weights = _network(params, inputs)
-    return size | {"heads": weights.heads, "hidden": weights.hidden}
+    facts = size | {
+        "heads": weights.heads,
+        "hidden": weights.hidden,
+        "network_bytes_per_head": 4 * (weights.hidden + 1),
+    }
+    if output == "bias":
+        plane = sizes(params)
+        facts["bias_bytes_per_head"] = plane.queries * plane.keys * ITEMSIZE[params.dtype]
+    return facts
 
 
 def _notes(params: Fire, inputs: Inputs) -> list[str]:

@@ -26,7 +26,9 @@ def _facts(params: Shaw, _inputs: Inputs) -> Facts:
         lowest, highest = (min(max(end, -left), right) for end in ends)
     else:
         lowest, highest = max(ends[0], -left), min(ends[1], right)
-    return {**size._asdict(), "table_rows": table_rows(params), "rows_used": max(highest - lowest + 1, 0)}
+    rows = table_rows(params)
+    used = max(highest - lowest + 1, 0)
+    return {**size._asdict(), "table_rows": rows, "table_bytes_per_channel": 4 * rows, "rows_used": used}
 
 
 DESCRIPTION = """\
@@ -72,7 +74,8 @@ SCHEME: Scheme[Shaw, None] = Scheme(
     ),
     properties={
         "learned parameters": "left + right + 1 vectors as wide as a head, often shared by the heads",
-        "memory per head": "left + right + 1 vectors as wide as the head, unless the heads share them",
+        "memory per head": "left + right + 1 vectors as wide as the head, unless the heads share them: "
+        "table_bytes_per_channel in the facts (float32), times that width",
         "extrapolates": "yes: farther distances share the last row",
     },
 )

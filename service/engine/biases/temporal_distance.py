@@ -1,6 +1,6 @@
 """Sinusoids of distances in time, between every two of some real-valued times."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,20 @@ from service.engine.arithmetics import Angles, float32_notes
 from service.engine.errors import Refusal
 from service.engine.frequencies import wave_bytes
 from service.engine.positions import POSITIONS_INPUT, as_positions, batch_axes, given_positions
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Dim, DType, Positions
+from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, Dim, DType, Positions
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage, own_table
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
 from service.engine.timestamps import UNITS, Timestamps, Unit, instant
 
 Floats = NDArray[np.float64]
+
+
+class State(NamedTuple):
+    """The angles, and the times: real numbers (…, times), or whole microseconds."""
+
+    angles: Angles
+    times: Floats | NDArray[np.int64]
 
 
 class TemporalDistance(SinusoidalTable):
@@ -26,8 +33,8 @@ class TemporalDistance(SinusoidalTable):
     timestamps: Annotated[
         Timestamps | None,
         Field(
-            description="ISO 8601 timestamps with Z or a numeric offset, comma-separated, instead of positions. The "
-            "time between two is the same wherever their clocks stand."
+            description="ISO 8601 timestamps with Z or a numeric offset, instead of positions: comma-separated, or a "
+            "list in a JSON body. The time between two is the same wherever their clocks stand."
         ),
     ] = None
     unit: Unit = "seconds"
@@ -72,10 +79,13 @@ def _tensors(params: TemporalDistance, inputs: Inputs) -> Tensors:
     return {"encoding": Tensor((*axes, "query", "key", "channel"), shape, params.dtype)}
 
 
-def _rows(params: TemporalDistance, inputs: Inputs, state: Angles, _tensor: str, start: int, stop: int) -> Array:
+def _prepare(params: TemporalDistance, inputs: Inputs) -> State:
+    return State(table_angles(params, params.dim), _times(params, inputs))
+
+
+def _rows(params: TemporalDistance, _inputs: Inputs, state: State, _tensor: str, start: int, stop: int) -> Array:
     out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
-    distances = _between(_times(params, inputs), params.unit, np.arange(start, stop))
-    write_table(params, state, distances, out)
+    write_table(params, state.angles, _between(state.times, params.unit, np.arange(start, stop)), out)
     return out
 
 
@@ -94,6 +104,11 @@ def _notes(params: TemporalDistance, _inputs: Inputs) -> list[str]:
     return float32_notes(params.arithmetic) + idle
 
 
+def _sequence(params: TemporalDistance, inputs: Inputs) -> Sequence | None:
+    # What is kept for other requests goes by its parameters: by few of them, as an address has.
+    return None if inputs or len(params.timestamps or ()) > LONGEST_LIST else Sequence(params, 0)
+
+
 DESCRIPTION = """\
 For times t_i, real numbers or timestamps, the sinusoidal encoding of every distance t_i - t_j: `angle = (t_i - t_j)
 w_k`, `w_k = base^(-2k/dim)`. Distances of `timestamps` are counted in `unit`, from microseconds; those of positions are
@@ -102,7 +117,7 @@ differences in float64. The distance from a time to itself is 0: sines 0, cosine
 **Channel order**: as `encodings/sinusoidal`: `layout=interleaved` is sin w_0, cos w_0, sin w_1, ...
 **Axes**: (query, key, channel), after the batch axes of positions in the body, whose last axis holds the times."""
 
-SCHEME: Scheme[TemporalDistance, Angles] = Scheme(
+SCHEME: Scheme[TemporalDistance, State] = Scheme(
     family="biases",
     name="temporal-distance",
     title="Sinusoids of distances in time",
@@ -111,13 +126,14 @@ SCHEME: Scheme[TemporalDistance, Angles] = Scheme(
     params=TemporalDistance,
     rounding="correct",
     tensors=_tensors,
-    sequence=own_table,
-    prepare=lambda params, _inputs: table_angles(params, params.dim),
+    sequence=_sequence,
+    prepare=_prepare,
     rows=_rows,
     facts=_facts,
     notes=_notes,
-    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
+    state_bytes=lambda params, inputs: wave_bytes(params.dim) + _times(params, inputs).nbytes,
     inputs=(POSITIONS_INPUT,),
+    listed=("timestamps",),
     examples=(
         Example("Three events", {"positions": "0,0.5,7.25", "dim": "4"}),
         Example(

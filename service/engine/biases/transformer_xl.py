@@ -12,7 +12,19 @@ from service.engine.frequencies import wave_bytes
 from service.engine.positions import Values
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Dim, DType, Integer, Keys, Length, Queries
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
+from service.engine.scheme import (
+    ITEMSIZE,
+    Array,
+    Example,
+    Facts,
+    Inputs,
+    Scheme,
+    Sequence,
+    Tensor,
+    Tensors,
+    Usage,
+    unused,
+)
 from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
 
 
@@ -64,7 +76,9 @@ def _rows(params: TransformerXL, _inputs: Inputs, state: Angles, _tensor: str, s
 def _facts(params: TransformerXL, _inputs: Inputs) -> Facts:
     first, last = _ends(params)
     sign = 1 if params.direction == "forward" else -1
-    return {"first_position": sign * first, "last_position": sign * last, "rows": first - last + 1}
+    rows = first - last + 1
+    ends: Facts = {"first_position": sign * first, "last_position": sign * last}
+    return ends | {"rows": rows, "table_bytes_per_channel": ITEMSIZE[params.dtype] * rows}
 
 
 def _notes(params: TransformerXL, _inputs: Inputs) -> list[str]:
@@ -129,7 +143,8 @@ SCHEME: Scheme[TransformerXL, Angles] = Scheme(
     ),
     properties={
         "learned parameters": "none here; the model projects the rows",
-        "memory per head": "2 T - 1 rows as wide as the head, once projected",
+        "memory per head": "2 T - 1 rows as wide as the head, once projected: "
+        "table_bytes_per_channel in the facts, times that width",
         "extrapolates": "defined at any distance",
     },
 )

@@ -79,8 +79,8 @@ class Calendar(Positioned):
     timestamps: Annotated[
         Timestamps | None,
         Field(
-            description="ISO 8601 timestamps with Z or a numeric offset, comma-separated, instead of positions. "
-            "Features are those of the clock that each states."
+            description="ISO 8601 timestamps with Z or a numeric offset, instead of positions: comma-separated, or a "
+            "list in a JSON body. Features are those of the clock that each states."
         ),
     ] = None
     unit: Unit = "seconds"
@@ -131,6 +131,8 @@ def _features(params: Calendar) -> tuple[str, ...]:
 def _tensors(params: Calendar, inputs: Inputs) -> Tensors:
     names = _features(params)
     if params.timestamps is None:
+        if params.length is None and params.positions is None and not inputs:
+            raise Refusal("length", "missing", "no moments are given: give timestamps=, length= or positions=")
         places = where(params, inputs)
         _refuse_other_years(params, inputs, places)
         axes, shape = places.axes, places.shape
@@ -244,6 +246,7 @@ SCHEME: Scheme[Calendar, list[Waves]] = Scheme(
     facts=_facts,
     state_bytes=lambda params, _inputs: WAVE_BYTES * len(_features(params)) if params.values == "cyclic" else 0,
     inputs=(POSITIONS_INPUT,),
+    listed=("timestamps",),
     examples=(
         Example(
             "A day of hours around a leap day",

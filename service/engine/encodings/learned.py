@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
+from service.engine.frequencies import refuse_overflow
 from service.engine.numbers.pairs import Floats, two_product
 from service.engine.numbers.random_numbers import RowNumbers, normal, truncated_normal, uniform
 from service.engine.numbers.reals import MANY_DIGITS, real
@@ -21,6 +22,7 @@ from service.engine.table_rows import TableRows, first_row, padding_row, refuse_
 
 MOST_ROWS = 2**40
 BLOCK_VALUES = 16384
+MOST_SIGMAS = 9  # more than any normal number that 52 bits give
 
 
 class Learned(TableRows):
@@ -108,6 +110,7 @@ def _tensors(params: Learned, inputs: Inputs) -> Tensors:
     if filled.low is not None and filled.high is not None and filled.low >= filled.high:
         detail = f"high is {filled.high:g} and low {filled.low:g}; high must be larger"
         raise Refusal("high", "out_of_range", detail, limit=filled.low, requested=filled.high)
+    refuse_overflow(_largest(filled), params.dtype, "a random number")
     _refuse_few_rows(params)
     if _whole(params, inputs):
         if params.offset:
@@ -116,6 +119,16 @@ def _tensors(params: Learned, inputs: Inputs) -> Tensors:
     places = where(params, inputs)
     refuse_outside(params, places, params.rows)
     return {"encoding": Tensor((*places.axes, "channel"), (*places.shape, params.dim), params.dtype)}
+
+
+def _largest(filled: Learned) -> float:
+    """What no number of the table goes beyond."""
+    if filled.low is not None and filled.high is not None:
+        return max(-filled.low, filled.high)
+    std = _spread(filled)["std"]
+    if filled.distribution == "normal":
+        return MOST_SIGMAS * std
+    return 2 * std if filled.truncation == "sigmas" else min(MOST_SIGMAS * std, 2.0)
 
 
 def _refuse_few_rows(params: Learned) -> None:
@@ -178,7 +191,7 @@ def _notes(params: Learned, _inputs: Inputs) -> list[str]:
     if params.distribution != "truncated-normal":
         return unused(params, ("truncation",), f"distribution={params.distribution}")
     std = _spread(params)["std"]
-    if params.truncation == "sigmas" or 9 * std > 2:
+    if params.truncation == "sigmas" or MOST_SIGMAS * std > 2:
         return []
     return [f"-2 and 2 are {2 / std:.4g} standard deviations away: no number is cut off"]
 
