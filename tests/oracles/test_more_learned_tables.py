@@ -10,7 +10,7 @@ import pytest
 from service.engine.scheme import Usage
 from tests.clients import Client
 from tests.golden.frozen import library
-from tests.golden.make_learned import LONGER, NEW, SQUARE, TABLE, VIT, WIDE, Build, modeling, timm
+from tests.golden.make_learned import LONGER, NEW, SQUARE, TABLE, TOKENS, VIT, WIDE, Build, modeling, timm
 from tests.oracles.answers import Array, asked, posted
 from tests.oracles.test_learned_tables import INITIAL, LOOKUP, RESAMPLE, close_to
 from tests.oracles.usages import proves
@@ -237,3 +237,47 @@ def test_these_tables_begin_as_the_models_do(direct: Client, usage: Usage, oracl
     found = np.linspace(theirs.min(), theirs.max(), 999)
     ours, theirs = (np.searchsorted(np.sort(each, axis=None), found) / each.size for each in (ours, theirs))
     assert np.abs(ours - theirs).max() < 1.95 * np.sqrt(2 / oracle().numel())
+
+
+def _rows_after_padding(model: str, name: str = "") -> Callable[[Any], Any]:
+    """Positions by a model's own rule: a function of its module, or a method of its embeddings."""
+
+    def places(tokens: Any) -> Any:
+        module = model_module(model)
+        owner = getattr(module, name) if name else module
+        static = owner.create_position_ids_from_input_ids
+        return static(None, tokens, 1) if name == "LayoutLMv3TextEmbeddings" else static(tokens, 1)
+
+    return places
+
+
+@proves(
+    "learned/lookup",
+    {
+        "roberta": [
+            _rows_after_padding("camembert", "CamembertEmbeddings"),
+            _rows_after_padding("longformer"),
+            _rows_after_padding("mpnet"),
+            _rows_after_padding("esm"),
+            _rows_after_padding("layoutlmv3", "LayoutLMv3TextEmbeddings"),
+            _rows_after_padding("data2vec/data2vec_text", "Data2VecTextEmbeddings"),
+        ]
+    },
+)
+def test_rows_begin_after_the_padding_row(direct: Client, usage: Usage, oracle: list[Callable[[Any], Any]]) -> None:
+    # Token 1 is padding, and any other is none.
+    tokens = library("torch").from_numpy(np.where(TOKENS == 1, 5, 1))
+    ours = posted(direct, LOOKUP, {"x": TABLE, "attention_mask": TOKENS}, **usage.parameters)["encoding"]
+    for places in oracle:
+        np.testing.assert_array_equal(ours, TABLE[np.asarray(places(tokens))])
+
+
+def test_prophetnets_predicting_stream_has_two_halves(direct: Client) -> None:
+    """As `omissions.py` says."""
+    positions = library("torch").arange(1, 301)[None]
+    _, theirs = modeling("prophetnet").compute_all_stream_relative_buckets(32, 128, positions)
+    halves = [
+        asked(direct, "/v1/biases/t5-buckets", length=300, direction="causal", offset=offset)["index"]
+        for offset in (1, 0)
+    ]
+    np.testing.assert_array_equal(np.concatenate(halves, -1), np.asarray(theirs)[0])

@@ -126,7 +126,11 @@ SCHEME: Scheme[Lookup, Indices | None] = Scheme(
             preset="bert",
         ),
         Usage("OPT, BART, mBART, BioGPT", {"offset_rule": "opt"}, preset="opt"),
-        Usage("RoBERTa, XLM-R, CamemBERT, Longformer, MPNet, ESM", {"offset_rule": "roberta"}, preset="roberta"),
+        Usage(
+            "RoBERTa, XLM-R, CamemBERT, Longformer, MPNet, ESM, LayoutLMv3, Data2VecText",
+            {"offset_rule": "roberta"},
+            preset="roberta",
+        ),
         Usage("ProphetNet", {"offset_rule": "roberta", "padding_idx": "0"}, preset="prophetnet"),
     ),
     properties={"learned parameters": "the table that you send", "extrapolates": "no: rows end"},
