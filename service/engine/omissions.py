@@ -133,6 +133,12 @@ RELATIVE = (
         "its buckets are those of biases/t5-buckets with direction=causal: with offset=1 for its left half of the "
         "keys, with offset=0 for the right",
     ),
+    Omission(
+        "timm's resize_rel_pos_bias_table_simple",
+        "relative positions",
+        "not compared with its code; it is bicubic on the (2H - 1, 2W - 1) grid, the three rows of a class token "
+        "kept: learned/resample with method=bicubic",
+    ),
 )
 LEARNED = (
     Omission(
@@ -281,6 +287,11 @@ TIME = (
         "time",
         "encodings/sinusoidal with preset=timesfm at the positions (i - first) modulo length, in the body",
     ),
+    Omission(
+        "GluonTS's get_seasonality by itself",
+        "time",
+        "a number of the frequency alone: encodings/calendar states it as seasonality beside its table",
+    ),
 )
 MASKS = (
     Omission(
@@ -384,6 +395,12 @@ AXES = (
         "Scaled M-RoPE (YaRN and others with mrope_section)",
         "several axes",
         "encodings/rope scales the frequencies; encodings/rope-axes has them unscaled",
+    ),
+    Omission(
+        "rotary-embedding-torch in pixels",
+        "several axes",
+        "not compared with its code; its angles are pi x linspace(1, max_freq / 2, h), whose sines and cosines are "
+        "those of encodings/fourier with spacing=linear and resolution = max_freq",
     ),
 )
 
