@@ -134,7 +134,7 @@ def test_tables_are_resized_as_these_models_do(direct: Client, usage: Usage, ora
         close_to(ours, np.asarray(resize(library("torch").from_numpy(table))), table)
 
 
-@proves("learned/resample", {"videoprism-frames": "videoprism"})
+@proves("learned/resample", {"VideoPrism (time), with length=": "videoprism"})
 def test_frames_are_resized_as_these_models_do(direct: Client, usage: Usage, oracle: str) -> None:
     torch = library("torch")
     embedding = modeling(oracle).VideoPrismTemporalEmbeddings

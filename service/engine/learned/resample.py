@@ -456,7 +456,6 @@ SCHEME: Scheme[Resample, State] = Scheme(
         Usage(
             "VideoPrism (time), with length=",
             {"method": "linear", "antialias": "antialias"},
-            preset="videoprism-frames",
         ),
         Usage("TIPSv2", {"method": "bilinear", "prefix": "1", "antialias": "antialias"}, preset="tipsv2"),
         Usage(
