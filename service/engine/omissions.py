@@ -102,6 +102,43 @@ RELATIVE = (
         "relative positions",
         "they are computed from the hidden states; the buckets they scale are biases/t5-buckets",
     ),
+    Omission(
+        "ALiBi of JAIS and of Baichuan-13B",
+        "relative positions",
+        "their code comes with their checkpoints and was not compared; their slopes are the paper's, so "
+        "biases/alibi with form=key-only or form=last-key has them, and JAIS's alibi_scaling is "
+        "interpolation_factor",
+    ),
+    Omission(
+        "Megatron's and NeMo's bidirectional ALiBi",
+        "relative positions",
+        "not compared with their code; -|i - j| times the slopes is biases/alibi with form=symmetric, divided by "
+        "interpolation_factor",
+    ),
+    Omission(
+        "ALiBi with slopes of its own for what lies ahead, or learned",
+        "relative positions",
+        "encoders differ in it: half of the heads for each direction, or learned offsets; biases/alibi with "
+        "form=symmetric has one slope for both",
+    ),
+    Omission(
+        "LayoutLM's attention in CogView's way",
+        "relative positions",
+        "softmax of alpha (s / alpha - max(s / alpha)), alpha 32, is softmax of s itself: a matter of float16, not "
+        "of positions",
+    ),
+    Omission(
+        "ProphetNet's predicting stream",
+        "relative positions",
+        "its buckets are those of biases/t5-buckets with direction=causal: with offset=1 for its left half of the "
+        "keys, with offset=0 for the right",
+    ),
+    Omission(
+        "timm's resize_rel_pos_bias_table_simple",
+        "relative positions",
+        "not compared with its code; it is bicubic on the (2H - 1, 2W - 1) grid, the three rows of a class token "
+        "kept: learned/resample with method=bicubic",
+    ),
 )
 LEARNED = (
     Omission(
@@ -123,6 +160,91 @@ LEARNED = (
         "The random numbers of a library",
         "learned tables",
         "no generator but its own gives them; distributions are matched, from a generator whose rows stand alone",
+    ),
+    Omission(
+        "big_vision's own initialisation",
+        "learned tables",
+        "JAX draws other numbers; their distribution is that of encodings/learned with preset=siglip",
+    ),
+    Omission(
+        "fairseq's LearnedPositionalEmbedding",
+        "learned tables",
+        "not compared with its code; encodings/learned with spread=inverse-sqrt-dim and offset_rule=roberta has "
+        "its distribution, its rows and the zeros of its padding row",
+    ),
+    Omission(
+        "keras-hub's PositionEmbedding",
+        "learned tables",
+        "not compared with its code; encodings/learned with distribution=uniform and spread=glorot",
+    ),
+    Omission(
+        "Tables of zeros (BEiT, Swin, MAE, Kimi-K2.5)",
+        "learned tables",
+        "before training there is nothing in them to answer with; MAE writes encodings/sinusoidal-2d with "
+        "preset=mae over its own",
+    ),
+    Omission(
+        "timm's class token",
+        "learned tables",
+        "one row, encodings/learned with rows=1 and std=0.000001; the other rows are preset=vit",
+    ),
+    Omission(
+        "Nemotron's and StarCoder2's initializer_range",
+        "learned tables",
+        "these models rotate and have no table of positions; encodings/learned with std=0.0134 or std=0.018042 is "
+        "what it would be",
+    ),
+    Omission(
+        "LayoutLM's positions of boxes",
+        "learned tables",
+        "sums of rows of the model's tables: one request to learned/lookup for each of x0, y0, x1 and y1 (and the "
+        "width and height), the coordinates as positions",
+    ),
+    Omission(
+        "Fractions of positions (Idefics2, Idefics3, SmolVLM, MiniCPM-V)",
+        "learned tables",
+        "patch i of m looks up cell floor(i n / m) of the n along that axis, but where float32 rounds i / m below "
+        "its bound; learned/lookup takes row n + column as positions",
+    ),
+    Omission(
+        "RADIO's resizing",
+        "learned tables",
+        "learned/resample with method=bilinear to a square of the longer side, of which the first rows and columns "
+        "are kept",
+    ),
+    Omission(
+        "Orders by merge blocks (Qwen3-VL, Cosmos 3 Edge)",
+        "learned tables",
+        "a permutation of the patches; learned/resample answers row after row: reshape to (rows / m, m, columns / "
+        "m, m) and exchange the middle axes",
+    ),
+    Omission(
+        "SigLIP 2's rows for padding",
+        "learned tables",
+        "they are copies of the first row of the image's own table, which learned/resample answers with",
+    ),
+    Omission(
+        "Kimi-K2.5's frames",
+        "learned tables",
+        "frame t > 0 adds encodings/sinusoidal with preset=marian at position t - 1, frame 0 nothing",
+    ),
+    Omission(
+        "PVT's resizing in transformers",
+        "learned tables",
+        "it gives its table the new height and width before it resizes it to them, so another number of patches "
+        "fails; as meant, it is learned/resample with preset=step3p7",
+    ),
+    Omission(
+        "Swin v2's and Donut's absolute tables in transformers",
+        "learned tables",
+        "they have a row for a class token that these models lack, and fail when added to the patches; Swin's are "
+        "learned/resample with preset=siglip",
+    ),
+    Omission(
+        "ViViT's resizing in transformers",
+        "learned tables",
+        "it takes the patches of all frames for one square grid and fits one frame, so the sum fails; as it goes, "
+        "it is learned/resample with preset=vit",
     ),
 )
 TIME = (
@@ -154,6 +276,21 @@ TIME = (
         "Names of time zones",
         "time",
         "what they mean depends on tables that differ between machines and years: state Z or an offset",
+    ),
+    Omission(
+        "Temporal Fusion Transformer",
+        "time",
+        "it has no positional encoding: a recurrent layer has the steps in order",
+    ),
+    Omission(
+        "TimesFM's shift to the first step that is no padding",
+        "time",
+        "encodings/sinusoidal with preset=timesfm at the positions (i - first) modulo length, in the body",
+    ),
+    Omission(
+        "GluonTS's get_seasonality by itself",
+        "time",
+        "a number of the frequency alone: encodings/calendar states it as seasonality beside its table",
     ),
 )
 MASKS = (
@@ -192,6 +329,32 @@ MASKS = (
         "vLLM's condition on Llama 4's temperature",
         "masks and temperature",
         "it leaves the factor out for max_model_len up to 32768: do not ask for encodings/temperature then",
+    ),
+    Omission(
+        "keras-hub's compute_causal_mask",
+        "masks and temperature",
+        "not compared with its code; masks/causal with queries, keys and offset = cache_index, the same for the "
+        "whole batch",
+    ),
+    Omission(
+        "Norms of queries and keys (Llama 4's use_qk_norm, attn_qk_norm_scale of x-transformers)",
+        "masks and temperature",
+        "they are taken of the vectors themselves, the same at every position",
+    ),
+    Omission(
+        "T5's bias and mask in one sum",
+        "masks and temperature",
+        "apply/mask adds a mask to what biases/t5 answers with, as to any scores",
+    ),
+    Omission(
+        "Models without positional encodings (Jamba, Nemotron-H, Mamba; GraniteMoeHybrid by default)",
+        "masks and temperature",
+        "they have none; their attention layers have a causal mask: masks/causal",
+    ),
+    Omission(
+        "Which layers rotate (SmolLM3, Cohere 2, EXAONE 4, AFMoE, Zamba 2's use_mem_rope)",
+        "masks and temperature",
+        "a rule of the config that chooses layers and has no numbers, as no_rope_layers",
     ),
 )
 
@@ -232,6 +395,12 @@ AXES = (
         "Scaled M-RoPE (YaRN and others with mrope_section)",
         "several axes",
         "encodings/rope scales the frequencies; encodings/rope-axes has them unscaled",
+    ),
+    Omission(
+        "rotary-embedding-torch in pixels",
+        "several axes",
+        "not compared with its code; its angles are pi x linspace(1, max_freq / 2, h), whose sines and cosines are "
+        "those of encodings/fourier with spacing=linear and resolution = max_freq",
     ),
 )
 

@@ -114,6 +114,8 @@ def test_other_models_buckets_are_t5s(direct: Client) -> None:
     ours = asked(direct, T5_BUCKETS, **placed)["index"][0]
     mpnet = make_relative.modeling("mpnet").MPNetEncoder.relative_position_bucket
     np.testing.assert_array_equal(ours, np.asarray(mpnet(relative)))
+    pop2piano = make_relative.modeling("pop2piano").Pop2PianoAttention._relative_position_bucket
+    np.testing.assert_array_equal(ours, np.asarray(pop2piano(relative)))
     layout = make_relative.modeling("layoutlmv2").relative_position_bucket
     np.testing.assert_array_equal(ours, np.asarray(layout(relative)))
     boxes = np.random.default_rng(7).integers(0, 1000, (2, 60))

@@ -1,12 +1,14 @@
 """Timestep embeddings against diffusers: every convention that the catalogue says is somebody's."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from service.engine.scheme import Usage
 from tests.clients import Client
-from tests.golden.frozen import Numbers
+from tests.golden.frozen import Numbers, library
 from tests.golden.make_timestep import CASES, TIMES, Case
 from tests.oracles.answers import Array, Query, asked
 from tests.oracles.usages import proves
@@ -81,3 +83,30 @@ def test_pi0s_periods(direct: Client, timestep: Numbers, usage: Usage, oracle: s
     # Their float32 powers and quotients are off by four ulp, and the angle is rounded.
     bound = 5 * ULP * np.array(TIMES)[:, None] * np.concatenate([w, w]) + ULP
     assert (np.abs(ours.astype(np.float64) - table) <= bound).all()
+
+
+@pytest.mark.oracle
+@proves(
+    "encodings/timestep",
+    {
+        "stable-diffusion": [
+            ("vibevoice", "VibeVoiceDiffusionHeadSinusoidalEmbedding", "compute_default_freq"),
+            ("pocket_tts", "PocketTTSTimestepEmbedding", "compute_default_freqs"),
+            ("gradium_phonon_tts", "GradiumPhononTTSTimestepEmbedding", "compute_default_freqs"),
+        ]
+    },
+)
+def test_frequencies_of_models_that_have_their_own_code(
+    direct: Client, usage: Usage, oracle: list[tuple[str, str, str]]
+) -> None:
+    """Their modules go on to layers of their own, with [cos | sin] of time times frequency."""
+    torch = library("torch")
+    named: dict[str, Query] = {**usage.parameters, "positions": TIMES, "dim": 256}
+    got = asked(direct, TIMESTEP, **named, arithmetic="float32")["embedding"]
+    config = SimpleNamespace(frequency_embedding_size=256, max_period=10000, diffusion_max_period=10000)
+    for model, name, frequencies in oracle:
+        module = library(f"transformers.models.{model}.modeling_{model}")
+        angle = torch.tensor(TIMES)[:, None] * getattr(getattr(module, name), frequencies)(config)
+        theirs = np.asarray(torch.cat([angle.cos(), angle.sin()], -1))
+        bound = 2.5 * ULP * angles(Case(256, frequency_shift=0)) + ULP
+        assert (np.abs(got.astype(np.float64) - theirs) <= bound).all()

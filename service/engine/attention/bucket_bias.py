@@ -132,7 +132,7 @@ BIAS: Bias[BucketBias] = Bias(
 )
 
 USED_BY = (
-    Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3 (text)", {}, "t5"),
+    Usage("T5, mT5, UMT5, Switch, Pop2Piano and LongT5 encoders; MPNet; LayoutLM v2 and v3 (text)", {}, "t5"),
     Usage("T5 family decoders, ProphetNet, Pix2Struct", {"direction": "causal"}, "t5-decoder"),
     Usage("x-transformers, causal, heads 64 wide", {"direction": "causal", "scale": "8"}, "x-transformers"),
 )

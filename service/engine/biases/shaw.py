@@ -67,7 +67,7 @@ SCHEME: Scheme[Shaw, None] = Scheme(
             "deberta-v1",
         ),
         Usage(
-            "BERT relative_key (512 positions; transformers 4)",
+            "BERT relative_key and relative_key_query (512 positions; transformers 4)",
             {"sign": "query-key", "max_relative_position": "511"},
             "bert-relative-key",
         ),

@@ -97,7 +97,7 @@ SCHEME: Scheme[T5Buckets, Integers] = Scheme(
         ),
     ),
     used_by=(
-        Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3, UDOP (text)", {}, "t5"),
+        Usage("T5, mT5, UMT5, Switch, Pop2Piano and LongT5 encoders; MPNet; LayoutLM v2 and v3, UDOP (text)", {}, "t5"),
         Usage(
             "T5 family decoders, ProphetNet, Pix2Struct; x-transformers with causal=True",
             {"direction": "causal"},

@@ -245,6 +245,14 @@ SCHEME: Scheme[Learned, Learned] = Scheme(
             "ViT with 14 x 14 patches", {"rows": "197", "std": "0.02", "distribution": "truncated-normal"}, preset="vit"
         ),
         Usage("XLM", {"rows": "512", "spread": "inverse-sqrt-dim"}, preset="xlm"),
+        Usage("SigLIP with 14 x 14 patches", {"rows": "196", "spread": "inverse-sqrt-dim"}, preset="siglip"),
+        Usage("CLIP's class embedding", {"rows": "1", "spread": "inverse-sqrt-dim"}, preset="clip-class"),
+        Usage("Perceiver's trainable positions of 10000 inputs", {"rows": "10000", "std": "0.02"}, preset="perceiver"),
+        Usage(
+            "x-transformers, as added (init times dim^-0.5)",
+            {"rows": "1024", "spread": "inverse-sqrt-dim"},
+            preset="x-transformers",
+        ),
         Usage(
             "DETR's learned rows and columns, in its own repository",
             {"rows": "50", "distribution": "uniform"},

@@ -173,7 +173,8 @@ SCHEME: Scheme[Timestep, Waves | Singles] = Scheme(
     used_by=(
         Usage("diffusers get_timestep_embedding by default; DDPM checkpoints", {}, "ddpm"),
         Usage(
-            "Stable Diffusion, SD3, Flux (t * 1000), PixArt, diffusers UNet2DModel by default; guided-diffusion, DiT",
+            "Stable Diffusion, SD3, Flux (t * 1000), PixArt, diffusers UNet2DModel by default; guided-diffusion, DiT; "
+            "VibeVoice, Pocket TTS, Gradium",
             {"layout": "cos-sin", "frequency_shift": "0"},
             "stable-diffusion",
         ),

@@ -120,9 +120,17 @@ SCHEME: Scheme[Lookup, Indices | None] = Scheme(
         ),
     ),
     used_by=(
-        Usage("BERT, GPT-2, CLIP, ViT", {"offset_rule": "none"}, preset="bert"),
+        Usage(
+            "BERT, GPT-2, CLIP, ViT, Canine; Blenderbot, LED and Whisper's decoder, offset= what is cached",
+            {"offset_rule": "none"},
+            preset="bert",
+        ),
         Usage("OPT, BART, mBART, BioGPT", {"offset_rule": "opt"}, preset="opt"),
-        Usage("RoBERTa, XLM-R, CamemBERT, Longformer, MPNet, ESM", {"offset_rule": "roberta"}, preset="roberta"),
+        Usage(
+            "RoBERTa, XLM-R, CamemBERT, Longformer, MPNet, ESM, LayoutLMv3, Data2VecText",
+            {"offset_rule": "roberta"},
+            preset="roberta",
+        ),
         Usage("ProphetNet", {"offset_rule": "roberta", "padding_idx": "0"}, preset="prophetnet"),
     ),
     properties={"learned parameters": "the table that you send", "extrapolates": "no: rows end"},

@@ -417,12 +417,28 @@ SCHEME: Scheme[Resample, State] = Scheme(
         ),
     ),
     used_by=(
-        Usage("transformers: ViT, CLIP, BLIP, MAE's encoder", {"method": "bicubic", "prefix": "1"}, preset="vit"),
+        Usage(
+            "transformers: ViT, CLIP, BLIP, BLIP-2, MSN, BEiT, Data2VecVision, Flava, InternVL, DINOv2, MAE's "
+            "encoder; SegGPT, which drops the class token's row; Pixio, with prefix=n_cls_tokens",
+            {"method": "bicubic", "prefix": "1"},
+            preset="vit",
+        ),
         Usage("transformers: MAE's decoder, with length=", {"method": "bicubic", "prefix": "1"}, preset="mae-decoder"),
         Usage("transformers: DeiT", {"method": "bicubic", "prefix": "2"}, preset="deit"),
-        Usage("transformers: SigLIP, Swin, I-JEPA", {"method": "bicubic"}, preset="siglip"),
         Usage(
-            "timm; DINOv2 with registers", {"method": "bicubic", "prefix": "1", "antialias": "antialias"}, preset="timm"
+            "transformers: SigLIP, Swin, I-JEPA, GroupViT, Hiera, Perceiver, Kimi-K2.5 (each frame)",
+            {"method": "bicubic"},
+            preset="siglip",
+        ),
+        Usage(
+            "timm; DINOv2 with registers, RF-DETR, Unlimited-OCR (CLIP's encoder)",
+            {"method": "bicubic", "prefix": "1", "antialias": "antialias"},
+            preset="timm",
+        ),
+        Usage(
+            "timm resample_abs_pos_embed_nhwc; DeepSeek-OCR2 and Unlimited-OCR (SAM's encoder)",
+            {"method": "bicubic", "antialias": "antialias"},
+            preset="timm-nhwc",
         ),
         Usage(
             "DINO's and DINOv2's own repositories",
@@ -431,7 +447,27 @@ SCHEME: Scheme[Resample, State] = Scheme(
         ),
         Usage("transformers: DPT", {"method": "bilinear", "prefix": "1"}, preset="dpt"),
         Usage("Qwen3-VL", {"method": "bilinear", "sampling": "align-corners"}, preset="qwen3-vl"),
-        Usage("SigLIP 2 NaFlex", {"method": "bilinear", "antialias": "antialias"}, preset="siglip2"),
+        Usage("transformers: Step-3.7", {"method": "bilinear"}, preset="step3p7"),
+        Usage(
+            "SigLIP 2 NaFlex; VideoPrism (space); Cosmos 3 Edge, whose rows then go by merge blocks",
+            {"method": "bilinear", "antialias": "antialias"},
+            preset="siglip2",
+        ),
+        Usage(
+            "VideoPrism (time), with length=",
+            {"method": "linear", "antialias": "antialias"},
+        ),
+        Usage("TIPSv2", {"method": "bilinear", "prefix": "1", "antialias": "antialias"}, preset="tipsv2"),
+        Usage(
+            "HunYuan-VL (interpolate_mode bilinear), which drops row 0",
+            {"method": "bilinear", "prefix": "1"},
+            preset="hunyuan-vl",
+        ),
+        Usage(
+            "HunYuan v4 VL (interpolate_mode bilinear), which drops row 0",
+            {"method": "bilinear", "prefix": "1", "ratio": "plus-tenth"},
+            preset="hy-v4-vl",
+        ),
         Usage("Longformer made of RoBERTa", {"method": "repeat", "prefix": "2"}, preset="longformer"),
     ),
     properties={"learned parameters": "the table that you send", "extrapolates": "resized tables want fine-tuning"},
