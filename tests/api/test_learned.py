@@ -101,6 +101,6 @@ def test_a_grid_that_does_not_match_says_what_would(client: Client) -> None:
 
 def test_an_answer_too_large_is_refused_before_it_is_made(client: Client) -> None:
     for query in ("length=9007199254740992", "grid=1099511627776,1099511627776&prefix=1", "length=400000000"):
-        reply = client.post(f"{RESAMPLE}.npy?{query}", content=npy(TABLE), headers=BINARY)
+        reply = client.post(f"{RESAMPLE}.npy?{query}&method=repeat", content=npy(TABLE), headers=BINARY)
         document = refused(reply, "result-too-large")
         assert document["errors"][0]["code"] == "too_large"
