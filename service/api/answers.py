@@ -11,17 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.bodies import JSON, Given, given_in, media_type, read_body, refuse_body
-from service.api.caching import (
-    FRESH,
-    IMMUTABLE,
-    Reply,
-    byte_range,
-    encoded,
-    etag,
-    head,
-    if_none_match,
-    none_match,
-)
+from service.api.caching import FRESH, IMMUTABLE, Reply, byte_range, encoded, etag, head, if_none_match, none_match
 from service.api.limits import Share
 from service.api.pasted import in_body
 from service.api.problems import Problem

@@ -10,6 +10,7 @@ from service.api.openapi_responses import header_refs, refusals
 from service.api.openapi_schemas import TEXT, Schema, body_parameters, pascal, ref
 from service.api.schemes import EXTENSIONS, address
 from service.api.variations import AnyScheme, example_arrays, parameters_of
+from service.api.wanted import statement
 from service.engine import SCHEMES
 from service.engine.scheme import Example, Usage
 from service.formats import FORMATS
@@ -183,16 +184,10 @@ def _answered(scheme: AnyScheme, each: Example) -> Schema | None:
         return None
     params = scheme.resolve(params, inputs)
     state = scheme.prepare(params, inputs)
-    stated = {
-        "family": scheme.family,
-        "scheme": scheme.name,
-        "revision": scheme.revision,
-        "parameters": params.model_dump(mode="json"),
-        "facts": scheme.facts(params, inputs),
-        "notes": scheme.notes(params, inputs),
-    }
     written = FORMATS["json"].stream(
-        stated, tensors, lambda name, start, stop: scheme.rows(params, inputs, state, name, start, stop)
+        statement(scheme, params, inputs),
+        tensors,
+        lambda name, start, stop: scheme.rows(params, inputs, state, name, start, stop),
     )
     return {"summary": each.title, "value": orjson.loads(b"".join(written))}
 

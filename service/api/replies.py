@@ -30,7 +30,10 @@ class Bytes(Response):
 
 
 class Streamed(Response):
-    """An answer in blocks: the next is computed while this one is sent; a client that left stops the work."""
+    """An answer in blocks: the next is computed while this one is sent; a client that left stops the work.
+
+    An empty chunk has nothing to send: work that takes longer than a block's lets go of its thread there.
+    """
 
     def __init__(
         self, status: int, headers: RawHeaders, chunks: Iterator[Chunk], share: Share, resources: Resources
@@ -51,11 +54,14 @@ class Streamed(Response):
 
     async def _send_blocks(self, send: Send, gone: "asyncio.Future[None]") -> None:
         chunk = await self._next()
+        while chunk is not None and not len(chunk) and not gone.done():
+            chunk = await self._next()
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         while chunk is not None and not gone.done():
             following = asyncio.ensure_future(self._next())
             try:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if len(chunk):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
             finally:
                 # A thread cannot be cancelled: its block is waited for, so that the share covers it to the end.
                 chunk = await following

@@ -58,7 +58,16 @@ def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: I
     params = scheme.resolve(asked.params, inputs)
     tensors = choose(everything, asked.tensor)
     form.check(tensors)
-    document = {
+    document = statement(scheme, params, inputs)
+    bound = _admitted(scheme, form, document, tensors, resources)
+    size = form.size(document, tensors)
+    state_bytes = scheme.state_bytes(params, inputs)
+    return Wanted(scheme, asked, params, form, inputs, everything, tensors, document, size, bound, state_bytes)
+
+
+def statement(scheme: Scheme[Any, Any], params: Params, inputs: Inputs) -> dict[str, Any]:
+    """What an answer states beside its tensors."""
+    return {
         "family": scheme.family,
         "scheme": scheme.name,
         "revision": scheme.revision,
@@ -66,10 +75,6 @@ def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: I
         "facts": scheme.facts(params, inputs),
         "notes": scheme.notes(params, inputs),
     }
-    bound = _admitted(scheme, form, document, tensors, resources)
-    size = form.size(document, tensors)
-    state_bytes = scheme.state_bytes(params, inputs)
-    return Wanted(scheme, asked, params, form, inputs, everything, tensors, document, size, bound, state_bytes)
 
 
 def _admitted(

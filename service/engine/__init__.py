@@ -46,6 +46,7 @@ from service.engine.operations import alibi as apply_alibi
 from service.engine.operations import fire as apply_fire
 from service.engine.operations import kerple as apply_kerple
 from service.engine.operations import mask as apply_mask
+from service.engine.operations import permutation as apply_permutation
 from service.engine.operations import rope as apply_rope
 from service.engine.operations import rope_axes as apply_rope_axes
 from service.engine.operations import sandwich as apply_sandwich
@@ -112,6 +113,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_rope_axes.SCHEME,
+    apply_permutation.SCHEME,
     apply_alibi.SCHEME,
     apply_t5.SCHEME,
     apply_shaw.SCHEME,

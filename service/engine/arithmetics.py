@@ -18,6 +18,15 @@ FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step
 GGML_NOTE = "arithmetic=ggml multiplies the angle from pair to pair in float32, as llama.cpp does"
 
 
+def float32_notes(arithmetic: str) -> list[str]:
+    """What deserves saying of arithmetic=float32.
+
+    >>> float32_notes("exact")
+    []
+    """
+    return [FLOAT32_NOTE] if arithmetic == "float32" else []
+
+
 class Angles(Protocol):
     """The frequencies of a scheme in one arithmetic."""
 
@@ -117,6 +126,25 @@ class Ggml:
 
     def _angles(self, at: Floats) -> Singles:
         return ggml_angles(self.base, self.width, at, self.scaling)
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """The same angles with the other sign: cosines stay, sines and angles are negated, and 0 stays 0."""
+
+    plain: Angles
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        self.plain.write(at, cos, sin)
+        if sin is not None:
+            np.subtract(sin.dtype.type(0), sin, out=sin)
+
+    def angles(self, at: Values, out: Array) -> None:
+        self.plain.angles(at, out)
+        np.subtract(out.dtype.type(0), out, out=out)
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
+        return self.plain.frequencies(dtype)
 
 
 def as_float64(at: Values) -> Floats:

@@ -20,6 +20,15 @@ LARGEST_FINITE = {
 }
 
 
+def wave_bytes(channels: int) -> int:
+    """The memory of the prepared frequencies of so many channels: one for every sine.
+
+    >>> wave_bytes(8) == wave_bytes(7) == 4 * WAVE_BYTES
+    True
+    """
+    return WAVE_BYTES * ((channels + 1) // 2)
+
+
 def fastest_frequency(base: float, steepest: float, parameter: str) -> float:
     """About the largest of base^-e, 0 <= e <= `steepest`; refuses what leaves 2^-400 ... 2^63 radians per position.
 

@@ -15,15 +15,14 @@ from pydantic import Field
 
 from service.engine.arithmetics import FLOAT32_NOTE, Divided, Exact, Float32
 from service.engine.errors import Refusal
-from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, WAVE_BYTES
+from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, wave_bytes
 from service.engine.grids import Axis, GridCoordinates, Indices, along, axes_of, per_axis
 from service.engine.numbers.reals import Number, Reals
 from service.engine.numbers.single import Singles, float32_frequencies, float32_periods
 from service.engine.positions import Values
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, Integer, Real
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, FrequencyShift, Integer
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.scheme import Sequence as Rows
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage, own_table
 from service.engine.sinusoids import SinusoidalTable, fastest, frequencies, spread
 from service.engine.waves import Waves
 
@@ -35,25 +34,43 @@ GridLayout = Annotated[
         "the cosines of all axes."
     ),
 ]
+AxisOrder = Annotated[
+    Literal["h-first", "w-first"],
+    Field(
+        description="Whose channels come first: `h-first` those of the row index y; `w-first` those of the column "
+        "index x (MAE, whatever its variables are called)."
+    ),
+]
+GridAxes = Annotated[
+    Literal["flat", "kept"],
+    Field(description="`flat`: one axis of all cells, (position, channel); `kept`: the axes of the grid."),
+]
 ChannelAxis = Annotated[
     Literal["last", "first"],
     Field(description="`last`: a row of channels for every cell; `first`: the channel axis before those of the grid."),
 ]
 CELLS = ("frames", "height", "width")
-# The conventions of libraries that have every number of axes.
-POSITIONAL_ENCODINGS = {
-    "layout": "interleaved",
-    "channel_split": "rounded-up",
-    "grid_axes": "kept",
-    "arithmetic": "float32",
-}
-POSITIONAL_ENCODINGS_PERMUTE = POSITIONAL_ENCODINGS | {"channel_axis": "first"}
-TENSOR2TENSOR = {"frequency_shift": "1", "channel_split": "rounded-down", "grid_axes": "kept"}
 TWO_PI = 6.283185307179586  # the float64 that Python code has for 2 pi
 COORDINATES_NOTE = (
     "arithmetic=float32-coordinates rounds the coordinates to float32 step by step, as diffusers does; "
     "the rest is exact"
 )
+
+
+def usages_of_any_grid(axes: int) -> tuple[Usage, ...]:
+    """The conventions of libraries that have grids of every number of axes."""
+    kept = {"grid_axes": "kept"}
+    interleaved = {"layout": "interleaved", "channel_split": "rounded-up", **kept, "arithmetic": "float32"}
+    name = "positional-encodings"
+    return (
+        Usage(f"{name} PositionalEncoding{axes}D", interleaved, name),
+        Usage(f"{name} PositionalEncodingPermute{axes}D", interleaved | {"channel_axis": "first"}, f"{name}-permute"),
+        Usage(
+            "tensor2tensor add_timing_signal_nd",
+            {"frequency_shift": "1", "channel_split": "rounded-down", **kept},
+            "tensor2tensor",
+        ),
+    )
 
 
 class GridTable(GridCoordinates):
@@ -62,21 +79,16 @@ class GridTable(GridCoordinates):
     dim: Dim
     base: Base = 10_000.0
     frequency_shift: Annotated[
-        Real,
+        FrequencyShift,
         Field(
-            ge=0,
-            le=32_768,
-            description="w_k = base^(-k / (pairs - frequency_shift)), `pairs` those of an axis: 0, or 1 as big_vision.",
+            description="w_k = base^(-k / (pairs - frequency_shift)), `pairs` those of an axis: 0, or 1 as big_vision."
         ),
     ] = 0.0
     layout: GridLayout = "sin-cos"
     class_tokens: Annotated[
         Integer, Field(ge=0, le=65_536, description="Rows of zeros before the cells, for class or other extra tokens.")
     ] = 0
-    grid_axes: Annotated[
-        Literal["flat", "kept"],
-        Field(description="`flat`: one axis of all cells, (position, channel); `kept`: the axes of the grid."),
-    ] = "flat"
+    grid_axes: GridAxes = "flat"
     channel_axis: ChannelAxis = "last"
     arithmetic: Annotated[
         Literal["exact", "float32", "float32-coordinates"],
@@ -362,7 +374,7 @@ def grid_scheme(
         return {f"{axis}_channels": width for axis, width in widths(given).items()}
 
     def state_bytes(given: P, _inputs: Inputs) -> int:
-        return WAVE_BYTES * sum(widths(given).values()) // 2
+        return wave_bytes(sum(widths(given).values()))
 
     def resolve(given: P, _inputs: Inputs) -> P:
         lists = {axis: getattr(given, axis) for axis in ("grid", "base_size", "interpolation_scale", "max_grid")}
@@ -379,13 +391,13 @@ def grid_scheme(
         params=params,
         rounding="correct",
         tensors=tensors,
+        sequence=own_table,
         prepare=prepare,
         rows=_rows,
+        resolve=resolve,
         facts=facts,
         notes=lambda given, _inputs: _notes(given),
-        sequence=lambda given, _inputs: Rows(given, 0),
         state_bytes=state_bytes,
-        resolve=resolve,
         examples=examples,
         used_by=used_by,
         properties={

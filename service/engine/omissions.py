@@ -281,4 +281,23 @@ SCALING = (
     ),
 )
 
-OMISSIONS: tuple[Omission, ...] = (*RELATIVE, *LEARNED, *TIME, *MASKS, *AXES, *SCALING)
+ROTATION = (
+    Omission(
+        "An odd partial width (transformers: int(head_dim * partial_rotary_factor))",
+        "rotation",
+        "transformers turns one channel more, by base^(-2k/d) of the odd d: rotary_dim = d + 1 with those as "
+        "rope_type=frequencies",
+    ),
+    Omission(
+        "mlx-lm's attention factor on vectors",
+        "rotation",
+        "it multiplies the vectors before they turn, not cos and sin: in 16 bits the last place may differ",
+    ),
+    Omission(
+        "Output pairings and the last channels on several axes",
+        "rotation",
+        "no model that we know has them: apply/permutation with axis=last moves channels before or after",
+    ),
+)
+
+OMISSIONS: tuple[Omission, ...] = (*RELATIVE, *LEARNED, *TIME, *MASKS, *AXES, *SCALING, *ROTATION)

@@ -103,6 +103,7 @@ def listed_texts(what: str, example: str) -> Callable[[object], object]:
 
 
 Integer = Annotated[int, BeforeValidator(_integer)]
+ExactInteger = Annotated[Integer, Field(ge=-LARGEST_EXACT_INTEGER, le=LARGEST_EXACT_INTEGER)]
 Real = Annotated[float, BeforeValidator(_real)]
 
 Length = Annotated[
@@ -114,7 +115,7 @@ HeadDim = Annotated[
 ]
 RotaryDim = Annotated[
     Integer,
-    Field(ge=2, le=65_536, description="How many of the first channels of a head are rotated (even; all)."),
+    Field(ge=2, le=65_536, description="How many channels of a head are rotated (even; all)."),
 ]
 PartialRotaryFactor = Annotated[
     Real,
@@ -124,14 +125,8 @@ Base = Annotated[
     Real,
     Field(ge=1e-19, le=1e100, description="Base of the geometric series of frequencies (theta, max period)."),
 ]
-Offset = Annotated[
-    Integer,
-    Field(
-        ge=-LARGEST_EXACT_INTEGER,
-        le=LARGEST_EXACT_INTEGER,
-        description="Position of the first row (may be negative).",
-    ),
-]
+FrequencyShift = Annotated[Real, Field(ge=0, le=32_768)]
+Offset = Annotated[ExactInteger, Field(description="Position of the first row (may be negative).")]
 Positions = Annotated[
     tuple[float, ...],
     BeforeValidator(_listed(_position, "positions")),
@@ -256,6 +251,10 @@ Arithmetic = Annotated[
         description="`exact`: the real-number formula, rounded once; `float32`: step by step as PyTorch model code; "
         "`ggml`: the running float32 product of llama.cpp."
     ),
+]
+ExactOrFloat32 = Annotated[
+    Literal["exact", "float32"],
+    Field(description="`exact`: the real-number formula, rounded once; `float32`: step by step as PyTorch model code."),
 ]
 BatchAxis = Annotated[
     Literal["none", "first", "second"],

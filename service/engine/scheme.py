@@ -52,7 +52,7 @@ class Tensor:
 
 
 FLOATING: Mapping[str, int] = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-ITEMSIZE: Mapping[str, int] = {**FLOATING, "int32": 4, "int64": 8, "bool": 1}
+ITEMSIZE: Mapping[str, int] = {**FLOATING, "int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8, "bool": 1}
 
 Tensors = dict[str, Tensor]
 
@@ -145,6 +145,10 @@ def as_given(params: P, _inputs: Inputs) -> P:
     return params
 
 
+def no_state(_params: Any, _inputs: Inputs) -> None:
+    """What schemes prepare whose rows follow from the parameters alone."""
+
+
 def no_state_bytes(_params: Any, _inputs: Inputs) -> int:
     return 0
 
@@ -153,14 +157,19 @@ def no_sequence(_params: Any, _inputs: Inputs) -> Sequence | None:
     return None
 
 
+def own_table(params: Params, inputs: Inputs) -> Sequence | None:
+    """A table that no other parameters share, unless it is of the caller's arrays."""
+    return None if inputs else Sequence(params, 0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scheme(Generic[P, S]):
     """One encoding, bias, mask, analysis or operation.
 
     `tensors(params, inputs)`      name -> axes, shape, dtype, and every refusal that parameters alone allow
+    `sequence(params, inputs)`     where its rows lie in an endless table, if they do (then blocks are shared)
     `prepare(params, inputs)`      small state, computed once and shared by all blocks
     `rows(params, inputs, state, tensor, start, stop)`  that block of the C-order rows, in the tensor's dtype
-    `sequence(params, inputs)`     where those rows lie in an endless table, if they do (then blocks are shared)
     `resolve(params, inputs)`      the parameters with every default filled in that depends on others: two spellings of
                                    one request become equal, and the reply states what was used
     `instead`                      what to ask for where the whole would be too large
@@ -222,7 +231,7 @@ class Scheme(Generic[P, S]):
 
         >>> from service.engine import by_key
         >>> by_key("encodings", "sinusoidal").presets["whisper"]
-        {'layout': 'sin-cos', 'frequency_shift': '1'}
+        {'layout': 'sin-cos', 'frequency_shift': '1', 'odd_width': 'refuse'}
         """
         return {usage.preset: usage.parameters for usage in self.used_by if usage.preset}
 

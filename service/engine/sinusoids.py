@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact, Float32, refuse_base_of_no_model
+from service.engine.arithmetics import Angles, Exact, Float32, refuse_base_of_no_model
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, fastest_frequency
 from service.engine.numbers.reals import MANY_DIGITS, Reals, angle_factor, geometric
 from service.engine.numbers.single import Singles, float32_frequencies, float32_frequencies_between
 from service.engine.positions import Values
-from service.engine.quantities import AngleFactor, Base, Integer, Layout, OddWidth, Real
+from service.engine.quantities import AngleFactor, Base, ExactOrFloat32, FrequencyShift, Integer, Layout, OddWidth, Real
 from service.engine.scheme import Array, Params
 from service.engine.waves import Waves
 
@@ -46,12 +46,8 @@ class SinusoidalTable(Params):
     layout: Layout = "interleaved"
     odd_width: OddWidth = "extra-sine"
     frequency_shift: Annotated[
-        Real,
-        Field(
-            ge=0,
-            le=32_768,
-            description="w_k = base^(-k / (dim/2 - frequency_shift)): 0 as published, 1 as fairseq.",
-        ),
+        FrequencyShift,
+        Field(description="w_k = base^(-k / (dim/2 - frequency_shift)): 0 as published, 1 as fairseq."),
     ] = 0.0
     min_timescale: Timescale | None = None
     max_timescale: Annotated[
@@ -72,12 +68,7 @@ class SinusoidalTable(Params):
     amplitude: Annotated[
         Real, Field(ge=1e-3, le=1e4, description="Multiplies sines and cosines too: a number that a model has trained.")
     ] = 1.0
-    arithmetic: Annotated[
-        Literal["exact", "float32"],
-        Field(
-            description="`exact`: the real-number formula, rounded once; `float32`: step by step as PyTorch model code."
-        ),
-    ] = "exact"
+    arithmetic: ExactOrFloat32 = "exact"
     frequency_form: Annotated[
         Literal["exp-log", "power"],
         Field(
@@ -289,11 +280,6 @@ def _float32_frequencies(params: SinusoidalTable, dim: int) -> Singles:
     ratio, width = chosen.numerator / chosen.denominator, float(2 * chosen.gaps)
     steps = float32_frequencies(ratio, width, chosen.count, form=params.frequency_form)
     return np.float32(chosen.first) * steps
-
-
-def arithmetic_note(params: SinusoidalTable) -> list[str]:
-    """What deserves saying about an arithmetic that is not exact."""
-    return [FLOAT32_NOTE] if params.arithmetic == "float32" else []
 
 
 def write_table(params: SinusoidalTable, angles: Angles, at: Values, out: Array) -> None:

@@ -6,6 +6,7 @@ from math import prod
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from service.engine.errors import Refusal
@@ -146,6 +147,15 @@ def _refuse_inexact_integers(pointer: str, array: Array) -> None:
 
 def positions_of(params: Placed, inputs: Inputs, rows: Mapping[str, Rows]) -> tuple[Values, int]:
     """The positions of a table that serves every array, and how many leading axes have positions of their own."""
+    length = _common_length(rows)
+    if "positions" not in inputs and params.positions is None:
+        return consecutive(params.offset, length).values, 0
+    if params.offset:
+        raise Refusal("offset", "conflict", "offset and positions exclude each other; positions say everything")
+    return placed_rows(*given_positions(params.positions, inputs), rows)
+
+
+def _common_length(rows: Mapping[str, Rows]) -> int:
     first, *others = rows
     length = rows[first].length
     for name in others:
@@ -155,15 +165,12 @@ def positions_of(params: Placed, inputs: Inputs, rows: Mapping[str, Rows]) -> tu
                 "shape",
                 f"{name} has {rows[name].length} positions and {first} has {length}; send them apart",
             )
-    if "positions" not in inputs and params.positions is None:
-        return consecutive(params.offset, length).values, 0
-    if params.offset:
-        raise Refusal("offset", "conflict", "offset and positions exclude each other; positions say everything")
-    return _explicit(*given_positions(params.positions, inputs), rows, length)
+    return length
 
 
-def _explicit(given: Array, pointer: str, rows: Mapping[str, Rows], length: int) -> tuple[Values, int]:
-    values = as_positions(given, pointer)
+def placed_rows(given: Array, pointer: str, rows: Mapping[str, Rows]) -> tuple[NDArray[np.float64], int]:
+    """Explicit positions of rows, and how many leading axes have their own; refuses shapes that do not fit."""
+    values, length = as_positions(given, pointer), next(iter(rows.values())).length
     # (1, length), as position ids often come, is one list for the whole batch.
     shape = values.shape if prod(values.shape[:-1]) > 1 else values.shape[-1:]
     for name, of in rows.items():

@@ -23,6 +23,9 @@ type_of: Mapping[str, np.dtype[Any]] = {
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
     "float32": np.dtype("<f4"),
     "float64": np.dtype("<f8"),
+    "int8": np.dtype("i1"),
+    "uint8": np.dtype("u1"),
+    "int16": np.dtype("<i2"),
     "int32": np.dtype("<i4"),
     "int64": np.dtype("<i8"),
     "bool": np.dtype("?"),
@@ -90,7 +93,6 @@ class Format(ABC):
     def bound(self, document: Document, tensors: Tensors) -> int:
         """No answer of these specs is longer than this many bytes."""
 
-    @abstractmethod
     def stream(
         self,
         document: Document,
@@ -103,6 +105,12 @@ class Format(ABC):
         nonfinite: Nonfinite = "refuse",
     ) -> Iterator[Chunk]:
         """The answer's bytes from `start` to `stop`, in blocks; a window only where `ranges` is "bytes"."""
+        self.check(tensors)
+        return self.chunks(Answer(document, tensors, rows, block_bytes, nonfinite), start, stop)
+
+    @abstractmethod
+    def chunks(self, answer: Answer, start: int, stop: int | None) -> Iterator[Chunk]:
+        """The bytes of an answer whose tensors this format can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +126,8 @@ class Binary(Format):
     def bound(self, document: Document, tensors: Tensors) -> int:
         return self.size(document, tensors)
 
-    def stream(
-        self,
-        document: Document,
-        tensors: Tensors,
-        rows: Rows,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        block_bytes: int = BLOCK_BYTES,
-        nonfinite: Nonfinite = "refuse",
-    ) -> Iterator[Chunk]:
-        self.check(tensors)
-        parts = self.parts(Answer(document, tensors, rows, block_bytes, nonfinite))
+    def chunks(self, answer: Answer, start: int, stop: int | None) -> Iterator[Chunk]:
+        parts = self.parts(answer)
         size = sum(part.length for part in parts)
         stop = size if stop is None else stop
         if not 0 <= start <= stop <= size:
@@ -152,21 +149,10 @@ class Text(Format):
         self.check(tensors)
         return self.longest(document, tensors)
 
-    def stream(
-        self,
-        document: Document,
-        tensors: Tensors,
-        rows: Rows,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        block_bytes: int = BLOCK_BYTES,
-        nonfinite: Nonfinite = "refuse",
-    ) -> Iterator[Chunk]:
-        self.check(tensors)
+    def chunks(self, answer: Answer, start: int, stop: int | None) -> Iterator[Chunk]:
         if start or stop is not None:
             raise ValueError(f"{self.extension} has no byte windows")
-        return self.write(Answer(document, tensors, rows, block_bytes, nonfinite))
+        return self.write(answer)
 
 
 def holders(tensors: Tensors) -> tuple[str, ...]:

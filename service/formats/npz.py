@@ -3,7 +3,8 @@
 Members are stored, not deflated, so that the size is known beforehand, a byte window can be served and
 tools may map the file; dated 1980-01-01, so that the bytes of an answer do not change. Sizes and checksums
 stand in the local headers, not in data descriptors, which simple readers (cnpy among them) do not follow; a
-checksum therefore takes one pass over the rows before the pass that sends them. ZIP64 (APPNOTE 4.5.3) is
+checksum therefore takes one pass over the rows before the pass that sends them, which yields empty chunks on the way:
+whoever waits for the next may stop there. ZIP64 (APPNOTE 4.5.3) is
 used where a size or an offset needs it.
 """
 
@@ -11,7 +12,6 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from service.formats.blocks import fixed, kept, raw
 from service.formats.format import Answer, Binary, Chunk, Part, window
@@ -24,14 +24,31 @@ _DAY_ONE = (1 << 5) | 1  # 1980-01-01 in the zip's way of dates
 _READABLE = 0o100644 << 16
 
 
+class Checksum:
+    """The CRC-32 of some data, taken once, in steps."""
+
+    def __init__(self, data: Sequence[Part]) -> None:
+        self.value = 0
+        self._rest = self._taken(data)
+
+    def steps(self) -> Iterator[Chunk]:
+        """An empty chunk after every chunk of the data; when they end, `value` is known."""
+        yield from self._rest
+
+    def _taken(self, data: Sequence[Part]) -> Iterator[Chunk]:
+        for chunk in window(data, 0, sum(part.length for part in data)):
+            self.value = zlib.crc32(chunk, self.value)
+            yield b""
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A stored file: its name, how long it is, where its local header begins, and its CRC-32 when asked."""
+    """A stored file: its name, how long it is, where its local header begins, and its CRC-32."""
 
     name: bytes
     size: int
     offset: int
-    crc: Callable[[], int]
+    checksum: Checksum
 
     @property
     def flags(self) -> int:
@@ -46,7 +63,7 @@ class Member:
         wide = [self.size, self.size] if self.size >= _FULL else []
         extra = _zip64(wide)
         size = min(self.size, _FULL)
-        head = (b"PK\3\4", 45 if wide else 20, self.flags, _STORED, 0, _DAY_ONE, self.crc(), size, size)
+        head = (b"PK\3\4", 45 if wide else 20, self.flags, _STORED, 0, _DAY_ONE, self.checksum.value, size, size)
         return struct.pack("<4s5H3L2H", *head, len(self.name), len(extra)) + self.name + extra
 
     def central(self) -> bytes:
@@ -55,7 +72,7 @@ class Member:
         wide += [self.offset] if self.offset >= _FULL else []
         extra = _zip64(wide)
         version, size = 45 if wide else 20, min(self.size, _FULL)
-        head = (b"PK\1\2", version, _UNIX, version, self.flags, _STORED, 0, _DAY_ONE, self.crc(), size, size)
+        head = (b"PK\1\2", version, _UNIX, version, self.flags, _STORED, 0, _DAY_ONE, self.checksum.value, size, size)
         tail = (len(self.name), len(extra), 0, 0, 0, _READABLE, min(self.offset, _FULL))
         return struct.pack("<4sBB5H3L5H2L", *head, *tail) + self.name + extra
 
@@ -69,12 +86,12 @@ def parts(answer: Answer) -> list[Part]:
     members: list[Member] = []
     offset = 0
     for name, data in contents.items():
-        member = Member(name.encode(), sum(part.length for part in data), offset, cache(_checksum(data)))
+        member = Member(name.encode(), sum(part.length for part in data), offset, Checksum(data))
         members.append(member)
-        laid += [_late(member.local_length, member.local), *data]
+        laid += [_late(member.local_length, [member], member.local), *data]
         offset += member.local_length + member.size
-    length = len(directory([Member(each.name, each.size, each.offset, int) for each in members], offset))
-    return [*laid, _late(length, lambda: directory(members, offset))]
+    length = len(directory(members, offset))
+    return [*laid, _late(length, members, lambda: directory(members, offset))]
 
 
 def directory(members: Sequence[Member], offset: int) -> bytes:
@@ -99,20 +116,12 @@ def _zip64(values: Sequence[int]) -> bytes:
     return struct.pack(f"<2H{len(values)}Q", 1, 8 * len(values), *values) if values else b""
 
 
-def _checksum(data: Sequence[Part]) -> Callable[[], int]:
-    def crc() -> int:
-        value = 0
-        for chunk in window(data, 0, sum(part.length for part in data)):
-            value = zlib.crc32(chunk, value)
-        return value
-
-    return crc
-
-
-def _late(length: int, build: Callable[[], bytes]) -> Part:
-    """A part whose length is known now, and whose bytes are made when they are read."""
+def _late(length: int, members: Sequence[Member], build: Callable[[], bytes]) -> Part:
+    """A part whose length is known now, and whose bytes are made when they are read: they need those checksums."""
 
     def read(start: int, stop: int) -> Iterator[Chunk]:
+        for member in members:
+            yield from member.checksum.steps()
         yield build()[start:stop]
 
     return Part(length, read)

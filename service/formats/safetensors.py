@@ -31,6 +31,9 @@ _NAMES: Mapping[str, str] = {
     "int32": "I32",
     "bfloat16": "BF16",
     "float16": "F16",
+    "int16": "I16",
+    "int8": "I8",
+    "uint8": "U8",
     "bool": "BOOL",
 }
 _ORDER = list(_NAMES)

@@ -96,7 +96,7 @@ def _safetensors(content: bytes, _headers: httpx.Headers, _like: Mapping[str, ND
     entries = json.loads(content[8 : 8 + length])
     assert list(entries.pop("__metadata__")) == ["posenc"]
     kinds = {"F16": np.float16, "BF16": ml_dtypes.bfloat16, "F32": np.float32, "F64": np.float64}
-    kinds |= {"I32": np.int32, "I64": np.int64, "BOOL": np.bool_}
+    kinds |= {"I8": np.int8, "U8": np.uint8, "I16": np.int16, "I32": np.int32, "I64": np.int64, "BOOL": np.bool_}
     found = {}
     for name, entry in entries.items():
         start, stop = (8 + length + offset for offset in entry["data_offsets"])

@@ -155,3 +155,21 @@ def test_safetensors_carry_several_and_their_positions(client: Client) -> None:
     turned = [np.cos(5) - np.sin(5), np.cos(0.05) - np.sin(0.05), np.cos(5) + np.sin(5), np.cos(0.05) + np.sin(0.05)]
     np.testing.assert_allclose(found["q"][0, 2], turned, rtol=1e-6)
     np.testing.assert_allclose(found["k"][0, 2], 2 * np.array(turned), rtol=1e-6)
+
+
+# Numbers that are copied come back as they went in, in every number format of a file
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"])
+def test_weights_keep_their_number_format(direct: Client, dtype: str) -> None:
+    weights = np.random.default_rng(2).integers(0, 256, (12, 3, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0]
+    order = direct.get("/v1/permutations/rope?dim=6&heads=2").json()["tensors"]["permutation"]["data"]
+    expected = weights[order]
+    answer = direct.post("/v1/apply/permutation.npy?dim=6", content=npy(weights), headers=BINARY)
+    assert answer.status_code == 200, answer.text
+    assert answer.content == npy(expected)
+    body = safetensors.numpy.save({"x": weights})
+    answer = direct.post("/v1/apply/permutation.safetensors?dim=6", content=body, headers=BINARY)
+    found = safetensors.numpy.load(answer.content)["x"]
+    assert found.dtype == weights.dtype
+    assert found.tobytes() == expected.tobytes()

@@ -183,7 +183,7 @@ def test_tensor_is_offered_where_an_answer_holds_several() -> None:
         name for name in IDS if name.startswith(("encodings_rope", "apply_rope", "analyses_precision", "biases_fire"))
     }
     schema = resolved(DOCUMENT, parameters(OPERATIONS["encodings_rope"][2])["tensor"]["schema"])
-    assert schema["enum"] == ["cos", "sin", "angles", "frequencies", "divisors"]
+    assert schema["enum"] == ["cos", "sin", "complex", "angles", "frequencies", "divisors"]
 
 
 def test_a_parameter_in_full() -> None:

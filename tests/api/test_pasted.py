@@ -126,6 +126,39 @@ def test_what_does_not_fit_is_refused_by_its_key(
 
 
 @pytest.mark.parametrize(
+    ("block", "spelled"),
+    [
+        ({"type": "linear", "factor": 2}, "rope_type=linear&factor=2"),
+        ({"type": "linear", "rope_type": "linear", "factor": 2}, "rope_type=linear&factor=2"),
+        ({"rope_type": None}, ""),
+        ({"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 1.0}, "base=1e6"),
+        (None, ""),
+        ({"type": "mrope", "mrope_section": [2, 1, 1]}, ""),
+        ({"rope_type": "default", "mrope_section": [2, 1, 1]}, ""),
+        (
+            {"type": "su", "short_factor": [1] * 4, "long_factor": [2] * 4, "original_max_position_embeddings": 16},
+            "rope_type=longrope&short_factor=1,1,1,1&long_factor=2,2,2,2&original_max_position_embeddings=16",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["rope_parameters", "rope_scaling"])
+def test_d22_every_spelling_of_the_type(direct: Client, name: str, block: object, spelled: str) -> None:
+    more = "&factor=4" if "su" in json.dumps(block) else ""
+    pasted = direct.get(f"{ROPE}?dim=8&length=3{more}&{name}={quote(json.dumps(block))}")
+    plain = direct.get(f"{ROPE}?dim=8&length=3{more}&{spelled}".rstrip("&"))
+    assert pasted.status_code == plain.status_code == 200, pasted.text
+    assert pasted.json()["tensors"] == plain.json()["tensors"]
+
+
+def test_d22_two_types_that_differ_are_both_named(direct: Client) -> None:
+    block = {"type": "linear", "rope_type": "dynamic", "factor": 2}
+    answer = direct.get(f"{ROPE}?dim=8&length=3&rope_scaling={quote(json.dumps(block))}")
+    detail = fault(refused(answer, "invalid-parameters"), "rope_scaling")["detail"]
+    assert "linear" in detail
+    assert "dynamic" in detail
+
+
+@pytest.mark.parametrize(
     ("lists", "place", "said"),
     [
         ({"short_factor": [1, 2, 0, 4], "long_factor": [1] * 4}, "short_factor", "entry 2 of short_factor is 0"),

@@ -81,7 +81,7 @@ def test_any_parameter_beside_a_preset_wins(direct: Client, named: Named) -> Non
 
 def test_a_parameter_of_the_address_wins(client: Client) -> None:
     reply = client.get(f"{SINUSOIDAL}?preset=whisper&layout=interleaved&length=3&dim=8")
-    assert reply.content == client.get(f"{SINUSOIDAL}?frequency_shift=1&length=3&dim=8").content
+    assert reply.content == client.get(f"{SINUSOIDAL}?frequency_shift=1&odd_width=refuse&length=3&dim=8").content
     assert reply.json()["parameters"]["frequency_shift"] == 1.0
     assert reply.json()["parameters"]["layout"] == "interleaved"
     assert reply.json()["notes"] == []
@@ -105,7 +105,7 @@ def test_methods_and_ranges(client: Client, method: str, ranged: str) -> None:
 
 
 def test_both_spellings_share_one_reply(direct: Client) -> None:
-    spelled = direct.get(f"{SINUSOIDAL}?layout=sin-cos&frequency_shift=1&length=5&dim=12&base=5432")
+    spelled = direct.get(f"{SINUSOIDAL}?layout=sin-cos&frequency_shift=1&odd_width=refuse&length=5&dim=12&base=5432")
     with idle(*SCHEMES):
         short = direct.get(f"{SINUSOIDAL}?preset=whisper&length=5&dim=12&base=5432")
         known = direct.get(

@@ -1,10 +1,10 @@
 """Refusals: every status of http.md's table, in one shape, at every door."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from service.engine import SCHEMES
+from service.engine import SCHEMES, by_key
 from service.engine.scheme import Scheme
 from tests.api.problems import fault, refused
 from tests.api.requests import EXAMPLES
@@ -53,6 +53,33 @@ def test_a_large_header_is_431(client: Client) -> None:
     many = {f"x-{number}": "1" for number in range(110)}
     refused_early(client.get(ROPE, headers=many), "header-fields-too-large")
     assert client.get("/health/live", headers={"x-large": "x" * 30_000}).status_code == 200
+
+
+# 422: bases that float32 does not hold
+
+
+def _steps(scheme: Scheme[Any, Any]) -> list[dict[str, str]]:
+    """The queries under which a scheme has its base in float32 steps."""
+    fields = scheme.params.model_fields
+    if "arithmetic" not in fields:
+        return [{}]
+    names = ["float32", "ggml"] if "ggml" in get_args(fields["arithmetic"].annotation) else ["float32"]
+    forms = get_args(fields["frequency_form"].annotation) if "frequency_form" in fields else [""]
+    return [{"arithmetic": name} | ({"frequency_form": form} if form else {}) for name in names for form in forms]
+
+
+STEPPING = [
+    each for each in SCHEMES if "base" in each.params.model_fields and "arithmetic" in each.params.model_fields
+] + [by_key("analyses", "precision")]
+
+
+@pytest.mark.parametrize("base", ["3.5e38", "1e39", "1e100"])
+@pytest.mark.parametrize("scheme", STEPPING, ids=lambda scheme: "-".join(scheme.key))
+def test_a_base_beyond_float32_is_named(direct: Client, scheme: Scheme[Any, Any], base: str) -> None:
+    given = {name: text for name, text in scheme.examples[0].query.items() if name != "base"}
+    for steps in _steps(scheme):
+        reply = direct.request(method(scheme), path(scheme), params={**given, **steps, "base": base}, **example(scheme))
+        assert fault(refused(reply, "invalid-parameters"), "base")["code"] == "out_of_range"
 
 
 # 422: names
@@ -243,7 +270,7 @@ def test_the_limits_are_the_settings() -> None:
         ("/v1/biases/alibi-slopes?num_heads=8", "num_heads", "heads"),
         ("/v1/encodings/rope?length=2&dim=8&dtype=double", "dtype", "float64"),
         ("/v1/encodings/sinusoidal?length=2&dim=8&layout=halves", "layout", "sin-cos"),
-        ("/v1/encodings/rope?length=2&dim=8&preset=llama", "preset", None),
+        ("/v1/encodings/rope?length=2&dim=8&preset=mistral", "preset", None),
         ("/v1/encodings/rope?length=2&dim=8&yarn=4", "yarn", None),
         ("/v1/encodings/rope?length=2&dim=8&layout=half", "layout", None),
     ],

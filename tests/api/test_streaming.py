@@ -111,6 +111,24 @@ def test_a_reader_who_leaves_stops_the_work() -> None:
         assert gate.blocks == seen
 
 
+def test_a_reader_who_leaves_stops_what_comes_before_the_first_byte() -> None:
+    """The checksum that heads a zip takes a pass over the rows: 1,900 blocks here."""
+    with TRANSPORTS["server"](settings()) as client, watched("encodings", "sinusoidal") as gate:
+
+        async def leave() -> None:
+            asking = asyncio.ensure_future(client.http.get(LARGE.replace(".npy", ".npz")))
+            while not gate.blocks:
+                await asyncio.sleep(0.01)
+            asking.cancel()
+
+        client.run(leave())
+        wait_until(lambda: client.resources.budget.in_use == 0)
+        seen = gate.blocks
+        assert seen < 200
+        client.run(asyncio.sleep(0.3))
+        assert gate.blocks == seen
+
+
 def test_a_reader_who_pauses_holds_the_work_up() -> None:
     with TRANSPORTS["server"](settings()) as client, watched("encodings", "sinusoidal") as gate:
 

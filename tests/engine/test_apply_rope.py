@@ -10,7 +10,7 @@ import pytest
 from service.engine import by_key
 from service.engine.numbers.single import float32_frequencies
 from service.engine.rotation.rotary import pair_members
-from service.engine.rotation.turning import partners, turn
+from service.engine.rotation.turning import Channels, moved, turn
 from service.engine.rounding import DTYPES
 from tests.engine.answers import DTYPE_NAMES, Array, answer, only, refused
 from tests.oracles.exact import rounded
@@ -240,22 +240,26 @@ def test_other_arithmetic_turns_by_its_own_table(arithmetic: str) -> None:
     x = random(2, 8, dtype="float32")
     table = answer("encodings/rope", positions=(131071, 5), dim=8, arithmetic=arithmetic)
     got = only(ROPE, {"q": x, "positions": np.array([131071, 5])}, arithmetic=arithmetic)
-    other = partners(x, pair_members("half", x.shape[-1])) * np.array([-1] * 4 + [1] * 4, np.float32)
+    other = np.roll(x, 4, axis=-1) * np.array([-1] * 4 + [1] * 4, np.float32)
     np.testing.assert_array_equal(got, x * table["cos"] + other * table["sin"])
     assert float32_frequencies(10000.0, 8, 4)[0] == 1
 
 
+MEMBERS = [pair_members(pairing, 6) for pairing in PAIRINGS]
+
+
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
-def test_partners(dtype: str) -> None:
+def test_partners_change_places(dtype: str) -> None:
     x = np.arange(12).reshape(2, 6).astype(DTYPES[dtype])
-    half, neighbours = (partners(x, pair_members(pairing, 6)).astype(int) for pairing in ("half", "interleaved"))
+    half, neighbours = (moved(x, members, members[::-1]).astype(int) for members in MEMBERS)
     assert half.tolist() == [[3, 4, 5, 0, 1, 2], [9, 10, 11, 6, 7, 8]]
     assert neighbours.tolist() == [[1, 0, 3, 2, 5, 4], [7, 6, 9, 8, 11, 10]]
 
 
 def test_a_quarter_turn() -> None:
     x, out = np.array([[[1.0, 2.0, 9.0]]]), np.empty((1, 1, 3))
-    turn(x, np.zeros((1, 1, 2)), np.array([[[-1.0, 1.0]]]), pair_members("interleaved", 2), out)
+    pair = pair_members("interleaved", 2)
+    turn(x, np.zeros((1, 1, 2)), np.array([[[-1.0, 1.0]]]), Channels(pair, pair), out)
     assert out.tolist() == [[[-2.0, 1.0, 9.0]]]
 
 

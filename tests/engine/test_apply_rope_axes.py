@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
+from service.engine.rounding import DTYPES
 from tests.engine.answers import DTYPE_NAMES, answer, close, only, refused
 
 APPLY = "apply/rope-axes"
@@ -43,6 +44,25 @@ def test_back_again(dtype: str) -> None:
     within = {"float16": 2e-2, "bfloat16": 2e-1, "float32": 1e-5, "float64": 1e-14}[dtype]
     close(back, Q, within)
     assert there.dtype.name == dtype
+
+
+def test_a_shift_is_a_turn_by_the_difference() -> None:
+    positions, moves = RANDOM.integers(0, 99, (2, 5, 3))
+    there = only("apply/rope-axes", {"q": Q, "positions": positions}, **RULE)
+    moved = only("apply/rope-axes", {"q": there, "positions": moves - positions}, **RULE)
+    fresh = only("apply/rope-axes", {"q": Q, "positions": moves}, **RULE)
+    np.testing.assert_allclose(moved, fresh, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("given", ["float16", "bfloat16"])
+def test_tables_and_sums_in_float32(given: str) -> None:
+    x = Q.astype(DTYPES[given])
+    positions = RANDOM.integers(0, 99, (5, 3))
+    rule = {**RULE, "dtype": None}
+    got = only("apply/rope-axes", {"q": x, "positions": positions}, table_dtype="float32", **rule)
+    wide = only("apply/rope-axes", {"q": x.astype(np.float32), "positions": positions}, **rule)
+    assert got.tobytes() == wide.astype(DTYPES[given]).tobytes()
+    assert got.tobytes() != only("apply/rope-axes", {"q": x, "positions": positions}, **rule).tobytes()
 
 
 def test_norms_are_kept_but_for_the_two_that_are_no_rotations() -> None:

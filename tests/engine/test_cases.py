@@ -8,7 +8,7 @@ import pytest
 from tests.engine.answers import Array, answer, close, only, refused
 
 SINUSOIDAL, ROPE, ALIBI, SLOPES = "encodings/sinusoidal", "encodings/rope", "biases/alibi", "biases/alibi-slopes"
-TURN, ADD = "apply/rope", "apply/sinusoidal"
+TURN, ADD, PERMUTE = "apply/rope", "apply/sinusoidal", "apply/permutation"
 
 
 def table(**parameters: object) -> Array:
@@ -112,6 +112,18 @@ def test_b02_pairings_differ_by_the_permutation_of_the_weights() -> None:
     np.testing.assert_array_equal(half, interleaved[:, to_half])
 
 
+def test_b02_weights_of_heads_each_in_itself() -> None:
+    one, two = {"dim": 8}, {"dim": 4}
+    np.testing.assert_array_equal(only(PERMUTE, {"x": np.arange(8)}, **one), [0, 2, 4, 6, 1, 3, 5, 7])
+    np.testing.assert_array_equal(only(PERMUTE, {"x": np.arange(8)}, **two), [0, 2, 1, 3, 4, 6, 5, 7])
+    back: dict[str, object] = {"pairing": "half", "output_pairing": "interleaved"}
+    np.testing.assert_array_equal(only(PERMUTE, {"x": np.arange(8)}, **one, **back), [0, 4, 1, 5, 2, 6, 3, 7])
+    weights = np.random.default_rng(2).standard_normal((8, 5))
+    for given in (one, two):
+        there = only(PERMUTE, {"x": weights}, **given)
+        np.testing.assert_array_equal(only(PERMUTE, {"x": there}, **given, **back), weights)
+
+
 def test_b03_columns_of_each_pairing_and_the_norm() -> None:
     half = answer(ROPE, length=2, dim=4, dtype="float64")
     pairs = answer(ROPE, length=2, dim=4, dtype="float64", pairing="interleaved")
@@ -147,6 +159,12 @@ def test_b08_base_one_is_answered_and_said_to_be_degenerate() -> None:
     np.testing.assert_array_equal(only(ROPE, dim=8, base=1, output="frequencies"), np.ones(4))
 
 
+def test_b08_base_one_has_no_ramp() -> None:
+    fault = refused(ROPE, length=1, dim=8, base=1, rope_type="yarn", factor=4, original_max_position_embeddings=2048)
+    assert fault.parameter == "base"
+    assert "ln(base)" in fault.detail
+
+
 def test_b09_cache_shapes() -> None:
     cache = {"dim": 64, "rotary_dim": 32}
     half, full = (answer(ROPE, length=16, columns=columns, **cache)["cos"] for columns in ("half", "full"))
@@ -175,6 +193,7 @@ def test_c01_positions_are_not_rounded_first() -> None:
     exact = answer(ROPE, positions=(257, 15962, 4095), dim=128, dtype="float64", columns="half")["cos"]
     close(exact[1, 0], -0.908015901, 1e-9)
     close(exact[2, 1], -0.742365818, 1e-9)
+    assert got.astype(float)[1, 0] == -0.90625
 
 
 def test_c02_bfloat16_is_rounded_to_nearest_even() -> None:

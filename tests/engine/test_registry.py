@@ -34,6 +34,7 @@ OTHERWISE = {
     ("encodings", "temperature"): "faithful",
     ("encodings", "age"): "faithful",
     ("encodings", "lags"): "integer",
+    ("apply", "permutation"): "correct",
 }
 # Schemes outside apply that are about the caller's own arrays.
 BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined"), ("encodings", "detr-boxes")}
@@ -59,6 +60,7 @@ NEEDED: dict[tuple[str, str], dict[str, Any]] = {
     ("biases", "t5"): {"seed": "0", "length": "300"},
     ("biases", "shaw-vectors"): {"seed": "0", "dim": "3"},
     ("apply", "t5"): {"seed": "0"},
+    ("apply", "permutation"): {"axis": "last"},
 }
 # What a request may say and a usage of that scheme does not need.
 NOT_NEEDED = {

@@ -407,6 +407,8 @@ def test_what_was_chosen_is_told() -> None:
         (np.array([[1.0], [4e4]]), {"length": 3, "dtype": "float16"}, "/tensors/x", "out_of_range", "float16"),
         (np.array([[1.0], [1e5]]), {"length": 3, "dtype": "float16"}, "/tensors/x/1/0", "out_of_range", "float16"),
         (np.ones((2**20 + 1, 1)), {"length": 3}, "/tensors/x", "too_large", "1048576"),
+        (np.ones((5, 1)), {"length": 2**22 + 1}, "length", "too_large", "4194304"),
+        (np.ones((6, 1)), {"old_grid": (2, 3), "grid": (2**12, 2**11)}, "grid", "too_large", "8388608 rows"),
         (np.ones((1100, 1)), {"length": 2, "antialias": "antialias"}, "antialias", "too_large", "in two steps"),
     ],
 )

@@ -14,6 +14,7 @@ from service.engine.tables import Call, TableCache
 from tests.engine.answers import Array
 
 RANDOM = np.random.default_rng(17)
+TOKENS_OF_HEADS = np.arange(8 * 12, dtype=np.int8).reshape(8, 12)
 TOKENS = RANDOM.integers(0, 2, (4, 30))
 SCORES = RANDOM.standard_normal((2, 3, 15, 10)).astype(np.float32)
 REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
@@ -61,6 +62,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     "rope": ("encodings/rope", {"length": 300, "offset": 1000, "dim": 12, "base": 500000.0, "dtype": "float16"}, {}),
     "rope pairs": ("encodings/rope", {"length": 90, "dim": 12, "pairing": "interleaved", "dtype": "float64"}, {}),
     "rope float32": ("encodings/rope", {"length": 90, "offset": -7, "dim": 12, "arithmetic": "float32"}, {}),
+    "rope complex": ("encodings/rope", {"length": 90, "offset": 8, "dim": 12, "output": "complex"}, {}),
     "rope ggml": ("encodings/rope", {"length": 90, "dim": 12, "arithmetic": "ggml", "columns": "half"}, {}),
     "rope axes": (
         "encodings/rope-axes",
@@ -188,6 +190,22 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"axes": "length-heads", "pairing": "interleaved", "rotary_dim": 6},
         {"q": RANDOM.standard_normal((15, 6, 10)).astype(np.float32), "k": RANDOM.standard_normal((15, 2, 10))},
     ),
+    "apply rope in float32": (
+        "apply/rope",
+        {"rotary_dim": 6, "rotary_channels": "last", "output_pairing": "interleaved", "compute_dtype": "float32"},
+        {"q": RANDOM.standard_normal((6, 15, 10)).astype(np.float16)},
+    ),
+    "apply rope shifted": (
+        "apply/rope",
+        {"direction": "shift", "angle_sign": "negative", "offset": 3},
+        {"q": RANDOM.standard_normal((6, 15, 10)), "from_positions": RANDOM.integers(0, 90, (6, 15))},
+    ),
+    "apply permutation": (
+        "apply/permutation",
+        {"dim": 10, "rotary_dim": 6, "projection": "grouped", "kv_heads": 2},
+        {"x": RANDOM.standard_normal((100, 3, 2))},
+    ),
+    "apply permutation to the last axis": ("apply/permutation", {"dim": 6, "axis": "last"}, {"x": TOKENS_OF_HEADS}),
     "from mask": ("positions/from-mask", {"offset": 2, "fill": 1, "last": 9}, {"attention_mask": TOKENS}),
     "from ids": ("positions/from-mask", {"dtype": "int32"}, {"input_ids": RANDOM.integers(0, 3, (40, 7))}),
     "packed positions": ("positions/packed", {"padding_segment": 2}, {"segment_ids": RANDOM.integers(0, 4, (40, 7))}),

@@ -171,10 +171,27 @@ def test_d20_lists_are_as_long_as_half_the_rotated_width() -> None:
     assert "expected 48, got 64" in fault.detail
 
 
+def test_an_odd_partial_width_by_its_frequencies() -> None:
+    """transformers: int(0.36 * 25) = 9 channels make five pairs, so ten channels turn."""
+    own = tuple(10_000.0 ** (-2 * pair / 9) for pair in range(5))
+    x = np.arange(1.0, 26.0)
+    got = only(TURN, {"q": x}, offset=3, rotary_dim=10, rope_type="frequencies", frequencies=own)
+    angles = 3 * np.array(own)
+    close(got[:5], x[:5] * np.cos(angles) - x[5:10] * np.sin(angles), 1e-13)
+    close(got[10:], x[10:], 0)
+
+
 def test_d24_the_base_decides() -> None:
     for base, expected in ((1e6, 0.540302306), (1e4, -0.839071529)):
         table = answer(ROPE, dim=128, base=base, positions=(1000,), columns="half", dtype="float64")
         close(table["cos"][0, 32], expected, 1e-9)
+
+
+def test_d24_the_base_is_10000_unless_given_and_is_stated() -> None:
+    scheme = by_key("encodings", "rope")
+    assert scheme.params(dim=128).base == 10_000
+    assert scheme.params(dim=128, base="1000000").base == 1e6
+    close(answer(ROPE, dim=128, positions=(1000,), columns="half", dtype="float64")["cos"][0, 32], -0.839071529, 1e-9)
 
 
 def test_d25_local_and_global_layers() -> None:

@@ -37,7 +37,7 @@ def test_bytes_are_those_of_numpy(data: st.DataObject, dtype: str) -> None:
     assert same(np.asarray(read_npy(body)), array)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "bool"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"])
 @pytest.mark.parametrize("shape", [(), (1,), (10,), (123456789, 0), (1, 2, 3, 4, 5, 6), (10**9,) * 9, (1,) * 24])
 def test_header_is_that_of_numpy(dtype: str, shape: tuple[int, ...]) -> None:
     file = io.BytesIO()

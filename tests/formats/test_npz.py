@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.formats.npz import NPZ, Member, directory
+from service.formats.npz import NPZ, Checksum, Member, directory
 from tests.formats.samples import DOCUMENT, Spec, arrays_of, same, strict, written
 
 FULL = 0xFFFFFFFF
@@ -48,7 +48,9 @@ def test_members_are_stored_dated_and_checked() -> None:
 
 
 def _member(name: bytes, size: int, offset: int) -> Member:
-    return Member(name, size, offset, lambda: 7)
+    checksum = Checksum(())
+    checksum.value = 7
+    return Member(name, size, offset, checksum)
 
 
 def test_large_members_use_zip64(tmp_path: Path) -> None:

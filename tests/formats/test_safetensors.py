@@ -50,7 +50,7 @@ def test_bytes_are_those_of_the_library(arrays: dict[str, Any]) -> None:
         assert same(read[name], array)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "bool"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "bool"])
 def test_integers_and_booleans(dtype: str) -> None:
     array = (np.arange(6).reshape(2, 3) % 2).astype(type_of[dtype])
     arrays = {"index": array, "table": np.array([1.5], np.float32)}

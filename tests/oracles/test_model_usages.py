@@ -53,7 +53,20 @@ def test_masked_scores(direct: Client, usages: Numbers, usage: Usage, oracle: st
     assert ours.tobytes() == usages[oracle].tobytes()
 
 
-@proves("apply/rope", {"GPT-J, CodeGen (rotary_dim 64)": "gptj"})
+@proves(
+    "apply/permutation",
+    {
+        "weights of Meta's Llama for Hugging Face's code": "torchtune.half",
+        "and the way back (llama.cpp)": "torchtune.interleaved",
+    },
+)
+def test_weights_are_torchtunes(direct: Client, usage: Usage, oracle: str) -> None:
+    weights = np.random.default_rng(3).standard_normal((HEADS * HEAD_DIM, 5)).astype(np.float32)
+    ours = posted(direct, "/v1/apply/permutation", {"x": weights}, dim=HEAD_DIM, **usage.parameters)["x"]
+    assert ours.tobytes() == weights[load("elsewhere")[oracle]].tobytes()
+
+
+@proves("apply/rope", {"gptj": "gptj"})
 def test_gptjs_first_channels(direct: Client, usages: Numbers, usage: Usage, oracle: str) -> None:
     q = usages[f"{oracle}.q"]
     ours = posted(direct, "/v1/apply/rope", {"q": q}, axes="length-heads", offset=START, **usage.parameters)["q"]

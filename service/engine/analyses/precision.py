@@ -105,10 +105,6 @@ def _facts(params: Precision, _inputs: Inputs) -> Facts:
     return facts | rotary_facts(_rotary(params, "exact"), params.dim)
 
 
-def _resolve(params: Precision, _inputs: Inputs) -> Precision:
-    return resolved(params, params.dim)
-
-
 DESCRIPTION = """\
 The largest `|difference|` of any `cos(p * w_k)` or `sin(p * w_k)`, `w_k = base^(-2k/dim)` or scaled as `encodings/rope`
 has it, over the positions asked for, between each two of
@@ -134,9 +130,9 @@ SCHEME: Scheme[Precision, Differences] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
+    resolve=lambda params, _inputs: resolved(params, params.dim),
     facts=_facts,
     notes=lambda params, _inputs: scaling_notes(params),
-    resolve=_resolve,
     pasted=ROPE_BLOCK,
     examples=(
         Example("Up to 4096 positions of a head of 128 channels", {"length": "4096", "dim": "128"}),

@@ -21,19 +21,7 @@ from service.engine.errors import Refusal
 from service.engine.frequencies import LARGEST_FINITE
 from service.engine.quantities import Keys, Length, Queries, Real
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import (
-    Array,
-    Example,
-    Facts,
-    Input,
-    Inputs,
-    Params,
-    Scheme,
-    Sequence,
-    Tensor,
-    Tensors,
-    Usage,
-)
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
@@ -501,12 +489,12 @@ def mask_scheme(
         params=params,
         rounding="correct",
         tensors=tensors,
+        sequence=sequence,
         prepare=prepare,
         rows=rows,
+        resolve=_resolved,
         facts=facts,
         notes=lambda params, _inputs: [*notes(params), *answer_notes(params)],
-        sequence=sequence,
-        resolve=_resolved,
         state_bytes=lambda _params, inputs: KEY_BYTES * sum(array.size for array in inputs.values()),
         inputs=inputs,
         examples=examples,

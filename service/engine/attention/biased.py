@@ -27,10 +27,10 @@ from service.engine.scheme import (
     Params,
     Rounding,
     Scheme,
-    Sequence,
     Tensor,
     Tensors,
     Usage,
+    own_table,
 )
 from service.engine.vectors import SameDType, answer_dtype, block, refuse_odd_shapes, refuse_overflow, vector_axes
 
@@ -176,14 +176,14 @@ def table_scheme(
         params=params,
         rounding=rounding,
         tensors=tensors,
+        sequence=own_table,
         prepare=lambda params, inputs: bias.prepare(params, inputs, place(params, inputs)),
         rows=rows,
-        facts=facts,
-        notes=bias.notes,
-        sequence=lambda params, inputs: None if inputs else Sequence(params, 0),
         resolve=lambda params, inputs: params.model_copy(
             update={"length": None, **table_sizes(params, inputs)._asdict()}
         ),
+        facts=facts,
+        notes=bias.notes,
         state_bytes=lambda params, inputs: bias.state_bytes(params, inputs, place(params, inputs)),
         inputs=bias.inputs,
         instead=instead,

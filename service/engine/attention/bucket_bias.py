@@ -11,7 +11,7 @@ from service.engine.attention.relative import Integers, write_by_distance
 from service.engine.attention.weights import Drawn, refuse_table, table, table_notes
 from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
-from service.engine.scheme import ITEMSIZE, Array, Facts, Input, Inputs, Params
+from service.engine.scheme import ITEMSIZE, Array, Facts, Input, Inputs, Params, Usage
 
 Direction = Annotated[
     Literal["bidirectional", "causal"],
@@ -129,4 +129,10 @@ BIAS: Bias[BucketBias] = Bias(
     facts=lambda params, _inputs: bucket_facts(params),
     notes=table_notes,
     state_bytes=lambda params, _inputs, place: params.num_buckets * (8 + ITEMSIZE[place.dtype] * place.heads),
+)
+
+USED_BY = (
+    Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3 (text)", {}, "t5"),
+    Usage("T5 family decoders, ProphetNet, Pix2Struct", {"direction": "causal"}, "t5-decoder"),
+    Usage("x-transformers, causal, heads 64 wide", {"direction": "causal", "scale": "8"}, "x-transformers"),
 )

@@ -8,7 +8,7 @@ from pydantic import Field
 from service.engine.attention.relative import Integers
 from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
-from service.engine.scheme import Array, Params, unused
+from service.engine.scheme import Array, Params, Usage, unused
 
 Reach = Annotated[Integer | None, Field(ge=0, le=LARGEST_EXACT_INTEGER // 4)]
 
@@ -74,3 +74,11 @@ def reach_notes(params: Clipped) -> list[str]:
     """What was given and has no effect."""
     both = params.left is not None and params.right is not None
     return unused(params, ("max_relative_position",) if both else (), "left and right both given")
+
+
+USED_BY = (
+    Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}, "tensor2tensor"),
+    Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}, "vits"),
+    Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}, "wav2vec2-bert"),
+    Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}, "speecht5"),
+)

@@ -14,7 +14,7 @@ from service.engine.numbers.logarithms import exact, log1p_product
 from service.engine.numbers.networks import MOST_WEIGHTS, WEIGHTS, Network, bent, network
 from service.engine.numbers.pairs import Floats, Pair, add, divide
 from service.engine.quantities import Real
-from service.engine.scheme import Array, Facts, Inputs, Params
+from service.engine.scheme import Array, Facts, Inputs, Params, Usage
 
 
 class Interpolated(Params):
@@ -92,4 +92,9 @@ BIAS: Bias[Interpolated] = Bias(
     inputs=tuple(replace(array, required=True) for array in WEIGHTS),
     facts=_facts,
     state_bytes=lambda _params, _inputs, _place: 64 * MOST_WEIGHTS,
+)
+
+USED_BY = (
+    Usage("FIRE as published", {}),
+    Usage("the authors' code at the start of training", {"eps": "1e-6"}),
 )

@@ -15,7 +15,7 @@ from service.engine.errors import Refusal
 from service.engine.frequencies import REAL_BYTES, refuse_overflow
 from service.engine.quantities import Integer
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import Array, Inputs
+from service.engine.scheme import Array, Inputs, Usage
 
 BiasForm = Annotated[
     Literal["relative", "symmetric", "key-only", "last-key"],
@@ -186,4 +186,13 @@ BIAS: Bias[Linear] = Bias(
     inputs=(KEY_TOKENS,),
     notes=_notes,
     state_bytes=_state_bytes,
+)
+
+USED_BY = (
+    Usage("the paper's fairseq code", {"form": "key-only", "arithmetic": "float32"}, "fairseq"),
+    Usage("BLOOM (with padding: attention_mask)", {"form": "key-only", "arithmetic": "float32-powers"}, "bloom"),
+    Usage("MPT, llm-foundry", {"form": "last-key", "arithmetic": "float32-reciprocals"}, "mpt"),
+    Usage("keras-hub AlibiBias in float32", {"form": "last-key", "arithmetic": "float32"}, "keras-hub"),
+    Usage("x-transformers", {"form": "symmetric", "arithmetic": "float32"}, "x-transformers"),
+    Usage("MLX nn.ALiBi in float32", {"form": "symmetric", "arithmetic": "float32"}, "mlx"),
 )

@@ -15,7 +15,7 @@ from service.engine.numbers.pairs import Floats
 from service.engine.numbers.reals import geometric
 from service.engine.quantities import Base, Integer
 from service.engine.rounding import nearest
-from service.engine.scheme import Array, Facts, Inputs, Params
+from service.engine.scheme import Array, Facts, Inputs, Params, Usage
 from service.engine.waves import Waves
 
 MOST_SINES = 1 << 26  # distances times frequencies: some two seconds of work
@@ -108,3 +108,8 @@ def _state_bytes(_params: InnerProducts, _inputs: Inputs, place: Place) -> int:
 
 
 BIAS: Bias[InnerProducts] = Bias(check=_check, prepare=_prepare, facts=_facts, state_bytes=_state_bytes)
+
+USED_BY = (
+    Usage("Sandwich in NeMo", {}, "nemo"),
+    Usage("Inner products of the encodings as encodings/sinusoidal gives them", {"first_index": "0"}),
+)

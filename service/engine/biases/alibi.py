@@ -1,7 +1,7 @@
 """ALiBi: a bias on attention scores that grows linearly with distance (Press et al., 2022)."""
 
 from service.engine.attention.biased import BiasTable, table_scheme
-from service.engine.attention.linear_bias import BIAS, Linear
+from service.engine.attention.linear_bias import BIAS, USED_BY, Linear
 from service.engine.quantities import Heads
 from service.engine.scheme import Example, Usage
 
@@ -49,18 +49,13 @@ SCHEME = table_scheme(
         ),
     ),
     used_by=(
-        Usage("the paper's fairseq code", {"form": "key-only", "arithmetic": "float32"}, "fairseq"),
-        Usage("BLOOM (with padding: attention_mask)", {"form": "key-only", "arithmetic": "float32-powers"}, "bloom"),
-        Usage("MPT, llm-foundry", {"form": "last-key", "arithmetic": "float32-reciprocals"}, "mpt"),
+        *USED_BY,
         Usage(
             "llm-foundry without a causal mask",
             {"form": "symmetric", "arithmetic": "float32-reciprocals"},
             "llm-foundry-bidirectional",
         ),
         Usage("Falcon RW (heads 64 wide)", {"form": "key-only", "arithmetic": "bfloat16", "head_dim": "64"}, "falcon"),
-        Usage("keras-hub AlibiBias in float32", {"form": "last-key", "arithmetic": "float32"}, "keras-hub"),
-        Usage("x-transformers", {"form": "symmetric", "arithmetic": "float32"}, "x-transformers"),
-        Usage("MLX nn.ALiBi in float32", {"form": "symmetric", "arithmetic": "float32"}, "mlx"),
         Usage(
             "NeMo with seq_len_interpolation_factor 4 (the first forward pass)",
             {"form": "last-key", "arithmetic": "float32", "interpolation_factor": "4"},

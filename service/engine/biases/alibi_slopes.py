@@ -17,10 +17,6 @@ def _tensors(params: AlibiSlopes, _inputs: Inputs) -> Tensors:
     return {"slopes": Tensor(("head",), (params.heads,), params.dtype)}
 
 
-def _prepare(params: AlibiSlopes, _inputs: Inputs) -> Factors:
-    return factors(params, params.heads)
-
-
 def _rows(params: AlibiSlopes, _inputs: Inputs, state: Factors, _tensor: str, _start: int, _stop: int) -> Array:
     return state.slopes(params.dtype)[None, :]
 
@@ -41,7 +37,7 @@ SCHEME: Scheme[AlibiSlopes, Factors] = Scheme(
     params=AlibiSlopes,
     rounding="correct",
     tensors=_tensors,
-    prepare=_prepare,
+    prepare=lambda params, _inputs: factors(params, params.heads),
     rows=_rows,
     examples=(
         Example("Twelve heads", {"heads": "12"}),

@@ -20,7 +20,7 @@ from service.engine.attention.relative import (
 from service.engine.attention.scores import refuse_uncountable
 from service.engine.errors import Refusal
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage, own_table
 
 MOST_STEPS = 65_536
 
@@ -118,10 +118,6 @@ def _tensors(params: DebertaBuckets, _inputs: Inputs) -> Tensors:
     return {params.output: Tensor(matrix.axes, matrix.shape, matrix.dtype)}
 
 
-def _prepare(params: DebertaBuckets, _inputs: Inputs) -> Integers:
-    return _firsts(params)
-
-
 def _rows(params: DebertaBuckets, _inputs: Inputs, state: Integers, _tensor: str, start: int, stop: int) -> Array:
     return index_rows(params, lambda distances: _buckets(params, state, distances), params.dtype, start, stop)
 
@@ -131,10 +127,6 @@ def _facts(params: DebertaBuckets, _inputs: Inputs) -> Facts:
     used = distinct(lambda distances: _buckets(params, firsts, distances), size, np.append(firsts, -firsts))
     rows = 2 * params.position_buckets
     return {**size._asdict(), "buckets_used": used, "table_rows": rows, "table_bytes_per_channel": 4 * rows}
-
-
-def _sequence(params: DebertaBuckets, _inputs: Inputs) -> Sequence:
-    return Sequence(params, 0)
 
 
 DESCRIPTION = """\
@@ -158,11 +150,11 @@ SCHEME: Scheme[DebertaBuckets, Integers] = Scheme(
     params=DebertaBuckets,
     rounding="integer",
     tensors=_tensors,
-    prepare=_prepare,
+    sequence=own_table,
+    prepare=lambda params, _inputs: _firsts(params),
     rows=_rows,
-    facts=_facts,
-    sequence=_sequence,
     resolve=lambda params, _inputs: resolved(params),
+    facts=_facts,
     state_bytes=lambda params, _inputs: 8 * (params.position_buckets + MOST_STEPS),
     examples=(
         Example("Few buckets", {"length": "8", "position_buckets": "4", "max_relative_positions": "8"}),

@@ -8,7 +8,19 @@ from pydantic import Field
 from service.engine.attention.relative import IndexDType
 from service.engine.attention.scores import Extent, extent
 from service.engine.quantities import Integer
-from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import (
+    Array,
+    Example,
+    Facts,
+    Inputs,
+    Params,
+    Scheme,
+    Tensor,
+    Tensors,
+    Usage,
+    no_state,
+    own_table,
+)
 
 Side = Annotated[Integer, Field(ge=1, le=65_536)]
 
@@ -95,11 +107,11 @@ SCHEME: Scheme[DecomposedIndex, None] = Scheme(
     params=DecomposedIndex,
     rounding="integer",
     tensors=_tensors,
-    prepare=lambda _params, _inputs: None,
+    sequence=own_table,
+    prepare=no_state,
     rows=_rows,
-    facts=_facts,
-    sequence=lambda params, _inputs: Sequence(params, 0),
     resolve=_resolve,
+    facts=_facts,
     examples=(
         Example("Three queries over five keys", {"queries": "3", "keys": "5"}),
         Example("The height of SAM's windows", {"length": "14", "dtype": "int32"}),

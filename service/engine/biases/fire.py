@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.attention.interpolated import Interpolated, refuse_large, share_parts
+from service.engine.attention.interpolated import USED_BY, Interpolated, refuse_large, share_parts
 from service.engine.attention.relative import QueryKey, resolved, sizes
 from service.engine.attention.scores import refuse_uncountable
 from service.engine.errors import Refusal
@@ -23,7 +23,6 @@ from service.engine.scheme import (
     Sequence,
     Tensor,
     Tensors,
-    Usage,
     unused,
 )
 
@@ -122,10 +121,6 @@ def _notes(params: Fire, inputs: Inputs) -> list[str]:
     return unused(params, NETWORKS_OWN[:2], "weights of your own") if params.seed is None else []
 
 
-def _sequence(params: Fire, inputs: Inputs) -> Sequence | None:
-    return None if inputs or params.output == "weights" else Sequence(params, 0)
-
-
 def _resolve(params: Fire, inputs: Inputs) -> Fire:
     output = _output(params, inputs)
     return params if output == "weights" else resolved(params).model_copy(update={"output": output})
@@ -150,12 +145,12 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
     params=Fire,
     rounding="faithful",
     tensors=_tensors,
+    sequence=lambda params, inputs: None if inputs or params.output == "weights" else Sequence(params, 0),
     prepare=_prepare,
     rows=_rows,
+    resolve=_resolve,
     facts=_facts,
     notes=_notes,
-    sequence=_sequence,
-    resolve=_resolve,
     state_bytes=lambda params, inputs: 0 if _output(params, inputs) == "distance" else 64 * MOST_WEIGHTS,
     inputs=WEIGHTS,
     examples=(
@@ -175,10 +170,7 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
             },
         ),
     ),
-    used_by=(
-        Usage("FIRE as published", {}),
-        Usage("the authors' code at the start of training", {"eps": "1e-6"}),
-    ),
+    used_by=USED_BY,
     properties={
         "learned parameters": "c, threshold and the network, shared by the heads",
         "memory per head": "33 numbers of the network's last layer",

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from service.engine.attention.biased import BiasTable, table_scheme
-from service.engine.attention.sandwich_bias import BIAS, InnerProducts
+from service.engine.attention.sandwich_bias import BIAS, USED_BY, InnerProducts
 from service.engine.quantities import Heads
-from service.engine.scheme import Example, Usage
+from service.engine.scheme import Example
 
 
 class Sandwich(BiasTable, InnerProducts):
@@ -41,10 +41,7 @@ SCHEME = table_scheme(
         Example("Two heads, four positions", {"heads": "2", "length": "4"}),
         Example("One decoding step, few channels", {"heads": "3", "dim": "4", "queries": "1", "keys": "5"}),
     ),
-    used_by=(
-        Usage("Sandwich in NeMo", {}, "nemo"),
-        Usage("Inner products of the encodings as encodings/sinusoidal gives them", {"first_index": "0"}),
-    ),
+    used_by=USED_BY,
     properties={
         "learned parameters": "none",
         "memory per head": "none beside the bias",

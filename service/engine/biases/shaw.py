@@ -1,8 +1,8 @@
 """Clipped relative indices (Shaw et al., 2018): distances up to a limit, each with a learned vector of its own."""
 
-from service.engine.attention.clipped import Clipped, reach, reach_notes, row_of, table_rows
+from service.engine.attention.clipped import USED_BY, Clipped, reach, reach_notes, row_of, table_rows
 from service.engine.attention.relative import IndexDType, QueryKey, index_rows, index_tensors, resolved, sizes
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensors, Usage, no_state, own_table
 
 
 class Shaw(QueryKey, Clipped):
@@ -31,10 +31,6 @@ def _facts(params: Shaw, _inputs: Inputs) -> Facts:
     return {**size._asdict(), "table_rows": rows, "table_bytes_per_channel": 4 * rows, "rows_used": used}
 
 
-def _sequence(params: Shaw, _inputs: Inputs) -> Sequence:
-    return Sequence(params, 0)
-
-
 DESCRIPTION = """\
 `index = clip(key - query, -left, right) + left`, with `sign=query-key` of query - key; `left` and `right` are K =
 `max_relative_position` unless given. It is the row of a learned table of left + right + 1 vectors, as wide as a head,
@@ -53,21 +49,18 @@ SCHEME: Scheme[Shaw, None] = Scheme(
     params=Shaw,
     rounding="integer",
     tensors=_tensors,
-    prepare=lambda _params, _inputs: None,
+    sequence=own_table,
+    prepare=no_state,
     rows=_rows,
+    resolve=lambda params, _inputs: resolved(params),
     facts=_facts,
     notes=lambda params, _inputs: reach_notes(params),
-    sequence=_sequence,
-    resolve=lambda params, _inputs: resolved(params),
     examples=(
         Example("Distances clipped at two", {"length": "6", "max_relative_position": "2"}),
         Example("One decoding step, farther back than ahead", {"queries": "1", "keys": "9", "left": "4", "right": "1"}),
     ),
     used_by=(
-        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}, "tensor2tensor"),
-        Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}, "vits"),
-        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}, "wav2vec2-bert"),
-        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}, "speecht5"),
+        *USED_BY,
         Usage(
             "DeBERTa v1 (max_relative_positions 512)",
             {"sign": "query-key", "left": "512", "right": "511"},

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from service.engine.attention.clipped import Clipped, reach_notes, row_of, table_rows, with_zero_row
+from service.engine.attention.clipped import USED_BY, Clipped, reach_notes, row_of, table_rows, with_zero_row
 from service.engine.attention.relative import QueryKey, resolved, sizes
 from service.engine.attention.scores import refuse_uncountable
 from service.engine.attention.weights import Drawn, refuse_table, table, table_notes
@@ -16,10 +16,9 @@ from service.engine.scheme import (
     Input,
     Inputs,
     Scheme,
-    Sequence,
     Tensor,
     Tensors,
-    Usage,
+    own_table,
 )
 
 
@@ -82,12 +81,12 @@ SCHEME: Scheme[ShawVectors, Array] = Scheme(
     params=ShawVectors,
     rounding="correct",
     tensors=_tensors,
+    sequence=own_table,
     prepare=_prepare,
     rows=_rows,
+    resolve=lambda params, _inputs: resolved(params),
     facts=_facts,
     notes=lambda params, inputs: reach_notes(params) + table_notes(params, inputs),
-    sequence=lambda params, inputs: None if inputs else Sequence(params, 0),
-    resolve=lambda params, _inputs: resolved(params),
     state_bytes=lambda params, inputs: 8 * table_rows(params) * _shape(params, inputs)[1],
     instead="biases/shaw has the index of each vector: one number instead of dim",
     inputs=(
@@ -108,12 +107,7 @@ SCHEME: Scheme[ShawVectors, Array] = Scheme(
             {"tensors": {"table": [[1, 0.5], [0.5, 0.25], [0, 0], [-0.5, 0.25], [-1, 0.5]]}},
         ),
     ),
-    used_by=(
-        Usage("Shaw et al. (base model), tensor2tensor with max_relative_position=16", {}, "tensor2tensor"),
-        Usage("VITS (window_size 4)", {"max_relative_position": "4", "beyond": "zero-row"}, "vits"),
-        Usage("Wav2Vec2-BERT, SeamlessM4T v2", {"left": "64", "right": "8"}, "wav2vec2-bert"),
-        Usage("SpeechT5", {"sign": "query-key", "left": "160", "right": "159"}, "speecht5"),
-    ),
+    used_by=USED_BY,
     properties={
         "learned parameters": "left + right + 1 vectors as wide as a head, often shared by the heads",
         "memory per head": "left + right + 1 vectors, and queries * keys vectors where they are written out",

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from service.engine.attention.relative import IndexDType, Integers, refuse_large_index
 from service.engine.quantities import Window
-from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, Usage, own_table
 
 
 class SwinIndex(Params):
@@ -61,10 +61,6 @@ def _tensors(params: SwinIndex, _inputs: Inputs) -> Tensors:
     return {"index": Tensor(("query", "key"), (tokens, tokens), params.dtype)}
 
 
-def _prepare(params: SwinIndex, _inputs: Inputs) -> Integers:
-    return _codes(params.window)
-
-
 def _rows(params: SwinIndex, _inputs: Inputs, state: Integers, _tensor: str, start: int, stop: int) -> Array:
     tokens, first = _tokens(params), int(params.class_token == "first")
     out = np.empty((stop - start, tokens), params.dtype)
@@ -102,10 +98,6 @@ def _facts(params: SwinIndex, _inputs: Inputs) -> Facts:
     return {"tokens": _tokens(params), "table_rows": rows, "table_bytes_per_head": 4 * rows}
 
 
-def _sequence(params: SwinIndex, _inputs: Inputs) -> Sequence:
-    return Sequence(params, 0)
-
-
 DESCRIPTION = """\
 Patches of a window of H x W lie in row order. With dh and dw = query - key in rows and columns, the index is `(dh + H
 - 1) (2 W - 1) + (dw + W - 1)`: a row of a learned table of (2 H - 1)(2 W - 1) rows a head. With three sizes T, H, W
@@ -130,10 +122,10 @@ SCHEME: Scheme[SwinIndex, Integers] = Scheme(
     params=SwinIndex,
     rounding="integer",
     tensors=_tensors,
-    prepare=_prepare,
+    sequence=own_table,
+    prepare=lambda params, _inputs: _codes(params.window),
     rows=_rows,
     facts=_facts,
-    sequence=_sequence,
     state_bytes=lambda params, _inputs: 8 * prod(params.window),
     examples=(
         Example("A window of 2 x 3 patches", {"window": "2,3"}),

@@ -11,7 +11,7 @@ from service.engine.errors import Refusal
 from service.engine.numbers.reals import Reals
 from service.engine.quantities import DType, Window
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, Usage, own_table
 from service.engine.waves import values
 
 LONGEST_SIDE = 4096
@@ -91,10 +91,6 @@ def _facts(params: SwinV2Coordinates, _inputs: Inputs) -> Facts:
     return {"table_rows": rows, "table_bytes_per_head": 4 * rows}
 
 
-def _sequence(params: SwinV2Coordinates, _inputs: Inputs) -> Sequence:
-    return Sequence(params, 0)
-
-
 DESCRIPTION = """\
 For the relative coordinates r = -(size - 1) ... size - 1 of each axis of a window, `mode=swin`: `sign(r) log2(1 + 8
 |r| / (size - 1)) / log2(8)`, size that of `pretrained_window` where given; an axis of size 1 has the coordinate 0.
@@ -113,10 +109,10 @@ SCHEME: Scheme[SwinV2Coordinates, list[Array]] = Scheme(
     params=SwinV2Coordinates,
     rounding="correct",
     tensors=_tensors,
+    sequence=own_table,
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    sequence=_sequence,
     state_bytes=lambda params, _inputs: 16 * sum(params.window),
     examples=(
         Example("A window of 2 x 3 patches", {"window": "2,3"}),

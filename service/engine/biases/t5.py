@@ -1,10 +1,10 @@
 """T5's attention bias: a learned number for each head and bucket of distances (Raffel et al., 2020)."""
 
 from service.engine.attention.biased import BiasTable, table_scheme
-from service.engine.attention.bucket_bias import BIAS, BucketBias
+from service.engine.attention.bucket_bias import BIAS, USED_BY, BucketBias
 from service.engine.errors import Refusal
 from service.engine.quantities import Heads
-from service.engine.scheme import Example, Inputs, Usage
+from service.engine.scheme import Example, Inputs
 
 
 class T5(BiasTable, BucketBias):
@@ -51,11 +51,7 @@ SCHEME = table_scheme(
             {"tensors": {"table": [[0.5, -1], [0.25, -2], [0.125, -3], [0, -4], [0, 0], [1, 2], [2, 4], [4, 8]]}},
         ),
     ),
-    used_by=(
-        Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3 (text)", {}, "t5"),
-        Usage("T5 family decoders, ProphetNet, Pix2Struct", {"direction": "causal"}, "t5-decoder"),
-        Usage("x-transformers, causal, heads 64 wide", {"direction": "causal", "scale": "8"}, "x-transformers"),
-    ),
+    used_by=USED_BY,
     properties={
         "learned parameters": "num_buckets numbers a head: the table",
         "memory per head": "num_buckets numbers, and queries * keys values where the bias is written out",

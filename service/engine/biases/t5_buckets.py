@@ -15,7 +15,7 @@ from service.engine.attention.relative import (
     whole_positions,
 )
 from service.engine.positions import batch_axes
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage, own_table
 
 
 class T5Buckets(QueryKeyPositions, Buckets):
@@ -31,10 +31,6 @@ def _tensors(params: T5Buckets, inputs: Inputs) -> Tensors:
         return index_tensors(params, params.num_buckets, params.dtype)
     axes = (*batch_axes(positions.ndim - 1), "query", "key") if positions.ndim > 1 else ("query", "key")
     return {"index": Tensor(axes, (*positions.shape, positions.shape[-1]), params.dtype)}
-
-
-def _prepare(params: T5Buckets, _inputs: Inputs) -> Integers:
-    return first_distances(params)
 
 
 def _rows(params: T5Buckets, inputs: Inputs, state: Integers, _tensor: str, start: int, stop: int) -> Array:
@@ -53,10 +49,6 @@ def _facts(params: T5Buckets, inputs: Inputs) -> Facts:
     size, firsts = sizes(params), first_distances(params)
     used = distinct(lambda distances: bucket_of(params, firsts, distances), size, np.append(firsts, -firsts))
     return {**size._asdict(), **bucket_facts(params), "buckets_used": used}
-
-
-def _sequence(params: T5Buckets, inputs: Inputs) -> Sequence | None:
-    return None if "positions" in inputs else Sequence(params, 0)
 
 
 DESCRIPTION = """\
@@ -82,10 +74,10 @@ SCHEME: Scheme[T5Buckets, Integers] = Scheme(
     params=T5Buckets,
     rounding="integer",
     tensors=_tensors,
-    prepare=_prepare,
+    sequence=own_table,
+    prepare=lambda params, _inputs: first_distances(params),
     rows=_rows,
     facts=_facts,
-    sequence=_sequence,
     state_bytes=lambda params, _inputs: 8 * params.num_buckets,
     inputs=(
         Input(

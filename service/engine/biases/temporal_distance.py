@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from service.engine.arithmetics import Angles
+from service.engine.arithmetics import Angles, float32_notes
 from service.engine.errors import Refusal
-from service.engine.frequencies import WAVE_BYTES
+from service.engine.frequencies import wave_bytes
 from service.engine.positions import POSITIONS_INPUT, as_positions, batch_axes, given_positions
 from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, Dim, DType, Positions
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
-from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
+from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
 from service.engine.timestamps import UNITS, Timestamps, Unit, instant
 
 Floats = NDArray[np.float64]
@@ -101,7 +101,7 @@ def _spread(params: TemporalDistance, times: Floats | NDArray[np.int64]) -> floa
 
 def _notes(params: TemporalDistance, _inputs: Inputs) -> list[str]:
     idle = ["unit has no effect with positions"] if params.timestamps is None and params.unit != "seconds" else []
-    return arithmetic_note(params) + idle
+    return float32_notes(params.arithmetic) + idle
 
 
 def _sequence(params: TemporalDistance, inputs: Inputs) -> Sequence | None:
@@ -131,7 +131,7 @@ SCHEME: Scheme[TemporalDistance, State] = Scheme(
     facts=_facts,
     notes=_notes,
     sequence=_sequence,
-    state_bytes=lambda params, inputs: WAVE_BYTES * (params.dim + 1) // 2 + _times(params, inputs).nbytes,
+    state_bytes=lambda params, inputs: wave_bytes(params.dim) + _times(params, inputs).nbytes,
     inputs=(POSITIONS_INPUT,),
     listed=("timestamps",),
     examples=(

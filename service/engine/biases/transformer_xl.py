@@ -5,20 +5,12 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import Angles
+from service.engine.arithmetics import Angles, float32_notes
 from service.engine.attention.relative_scores import Span, ends
 from service.engine.attention.scores import extent
-from service.engine.frequencies import WAVE_BYTES
+from service.engine.frequencies import wave_bytes
 from service.engine.positions import Values
-from service.engine.quantities import (
-    LARGEST_EXACT_INTEGER,
-    Dim,
-    DType,
-    Integer,
-    Keys,
-    Length,
-    Queries,
-)
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Dim, DType, Integer, Keys, Length, Queries
 from service.engine.rounding import DTYPES
 from service.engine.scheme import (
     ITEMSIZE,
@@ -33,7 +25,7 @@ from service.engine.scheme import (
     Usage,
     unused,
 )
-from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
+from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
 
 
 class TransformerXL(SinusoidalTable):
@@ -70,10 +62,6 @@ def _tensors(params: TransformerXL, _inputs: Inputs) -> Tensors:
     return {"encoding": Tensor(("relative_position", "channel"), (first - last + 1, params.dim), params.dtype)}
 
 
-def _prepare(params: TransformerXL, _inputs: Inputs) -> Angles:
-    return table_angles(params, params.dim)
-
-
 def _rows(params: TransformerXL, _inputs: Inputs, state: Angles, _tensor: str, start: int, stop: int) -> Array:
     first, _ = _ends(params)
     forward = params.direction == "forward"
@@ -95,7 +83,7 @@ def _facts(params: TransformerXL, _inputs: Inputs) -> Facts:
 
 def _notes(params: TransformerXL, _inputs: Inputs) -> list[str]:
     idle = ("queries",) if params.span in ("legacy", "xlnet-uni") and params.keys is not None else ()
-    return arithmetic_note(params) + unused(params, idle, f"span={params.span}")
+    return float32_notes(params.arithmetic) + unused(params, idle, f"span={params.span}")
 
 
 def _sequence(params: TransformerXL, _inputs: Inputs) -> Sequence:
@@ -122,12 +110,12 @@ SCHEME: Scheme[TransformerXL, Angles] = Scheme(
     params=TransformerXL,
     rounding="correct",
     tensors=_tensors,
-    prepare=_prepare,
+    sequence=_sequence,
+    prepare=lambda params, _inputs: table_angles(params, params.dim),
     rows=_rows,
     facts=_facts,
     notes=_notes,
-    sequence=_sequence,
-    state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     examples=(
         Example("Three positions of four channels", {"length": "3", "dim": "4"}),
         Example(

@@ -81,10 +81,10 @@ SCHEME: Scheme[Age, Pair] = Scheme(
     params=Age,
     rounding="faithful",
     tensors=_tensors,
+    sequence=sequence,
     prepare=_prepare,
     rows=_rows,
     resolve=lambda params, _inputs: params.model_copy(update={"shift": _shift(params)}),
-    sequence=sequence,
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("The first nine steps", {"length": "9"}),

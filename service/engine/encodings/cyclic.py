@@ -42,10 +42,6 @@ def _tensors(params: Cyclic, inputs: Inputs) -> Tensors:
     return {"encoding": Tensor((*places.axes, "channel"), (*places.shape, 2 * len(params.period)), params.dtype)}
 
 
-def _prepare(params: Cyclic, _inputs: Inputs) -> Waves:
-    return Waves(Reals.of(params.period).reciprocal() * angle_factor("two-pi"))
-
-
 def _rows(params: Cyclic, inputs: Inputs, state: Waves, _tensor: str, start: int, stop: int) -> Array:
     out = np.empty((stop - start, 2 * len(params.period)), DTYPES[params.dtype])
     order = channels(out.shape[1], params.layout, "refuse")
@@ -72,9 +68,9 @@ SCHEME: Scheme[Cyclic, Waves] = Scheme(
     params=Cyclic,
     rounding="correct",
     tensors=_tensors,
-    prepare=_prepare,
-    rows=_rows,
     sequence=sequence,
+    prepare=lambda params, _inputs: Waves(Reals.of(params.period).reciprocal() * angle_factor("two-pi")),
+    rows=_rows,
     state_bytes=lambda params, _inputs: WAVE_BYTES * len(params.period),
     inputs=(POSITIONS_INPUT,),
     examples=(

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE
+from service.engine.arithmetics import float32_notes
 from service.engine.attention.attending import MOST_KEYS, Booleans, truths
 from service.engine.errors import Refusal
-from service.engine.frequencies import WAVE_BYTES
+from service.engine.frequencies import wave_bytes
 from service.engine.grid_sinusoids import (
     TWO_PI,
+    AxisOrder,
     ChannelAxis,
     Columns,
+    GridAxes,
     GridLayout,
     Layer,
     Pairs,
@@ -33,19 +35,7 @@ from service.engine.grids import Along, along, per_axis
 from service.engine.numbers.pairs import Floats
 from service.engine.quantities import BasePerAxis, Dim, DType, Grid2D, Real
 from service.engine.rounding import DTYPES
-from service.engine.scheme import (
-    Array,
-    Example,
-    Facts,
-    Input,
-    Inputs,
-    Params,
-    Scheme,
-    Sequence,
-    Tensors,
-    Usage,
-    unused,
-)
+from service.engine.scheme import Array, Example, Input, Inputs, Params, Scheme, Tensors, Usage, own_table, unused
 from service.engine.sinusoids import fastest
 
 MASK = Input(
@@ -82,17 +72,9 @@ class Detr(Params):
         Literal["pixels", "padding"],
         Field(description="What 1 in the mask means: `pixels` of the image (transformers); `padding` (DETR's code)."),
     ] = "pixels"
-    axis_order: Annotated[
-        Literal["h-first", "w-first"],
-        Field(description="Whose channels come first: `h-first` y (the sine encoding); `w-first` x."),
-    ] = "h-first"
+    axis_order: AxisOrder = "h-first"
     layout: GridLayout = "interleaved"
-    grid_axes: Annotated[
-        Literal["flat", "kept"],
-        Field(
-            description="`flat`: one axis of all pixels, row by row, as the encoder reads them; `kept`: height, width."
-        ),
-    ] = "flat"
+    grid_axes: GridAxes = "flat"
     channel_axis: ChannelAxis = "last"
     arithmetic: Annotated[
         Literal["exact", "float32"],
@@ -253,19 +235,15 @@ def _resolve(params: Detr, inputs: Inputs) -> Detr:
     return params.model_copy(update={"grid": _sides(params, inputs), "base": _bases(params), "scale": scale})
 
 
-def _facts(params: Detr, _inputs: Inputs) -> Facts:
-    return {"height_channels": params.dim // 2, "width_channels": params.dim // 2}
-
-
 def _notes(params: Detr, inputs: Inputs) -> list[str]:
-    notes = [FLOAT32_NOTE] if params.arithmetic == "float32" else []
+    notes = float32_notes(params.arithmetic)
     notes += unused(params, ("eps",), "normalize=none") if params.normalize == "none" else []
     return notes if inputs else notes + unused(params, ("mask_marks",), "no mask")
 
 
 def _state_bytes(params: Detr, inputs: Inputs) -> int:
     mask = inputs["mask"].size if "mask" in inputs else 0
-    return WAVE_BYTES * params.dim // 2 + 12 * mask
+    return wave_bytes(params.dim) + 12 * mask
 
 
 DESCRIPTION = """\
@@ -290,13 +268,13 @@ SCHEME: Scheme[Detr, State] = Scheme(
     params=Detr,
     rounding="correct",
     tensors=_tensors,
+    sequence=own_table,
     prepare=_prepare,
     rows=_rows,
-    facts=_facts,
-    notes=_notes,
-    sequence=lambda params, inputs: None if inputs else Sequence(params, 0),
-    state_bytes=_state_bytes,
     resolve=_resolve,
+    facts=lambda params, _inputs: {"height_channels": params.dim // 2, "width_channels": params.dim // 2},
+    notes=_notes,
+    state_bytes=_state_bytes,
     inputs=(MASK,),
     examples=(
         Example("A feature map of 2 x 3 pixels", {"grid": "2,3", "dim": "8"}),

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE
+from service.engine.arithmetics import float32_notes
 from service.engine.errors import Refusal
-from service.engine.frequencies import FASTEST_BITS, WAVE_BYTES
+from service.engine.frequencies import FASTEST_BITS, wave_bytes
 from service.engine.grid_sinusoids import (
     TWO_PI,
     GridLayout,
@@ -19,7 +19,7 @@ from service.engine.grid_sinusoids import (
 )
 from service.engine.numbers.reals import angle_factor
 from service.engine.positions import Where, as_positions
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, DType, Integer, Real
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, DType, ExactOrFloat32, Integer, Real
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import fastest
@@ -46,12 +46,7 @@ class DetrBoxes(Params):
         ),
     ] = "y-first"
     layout: GridLayout = "interleaved"
-    arithmetic: Annotated[
-        Literal["exact", "float32"],
-        Field(
-            description="`exact`: the real-number formula, rounded once; `float32`: step by step as PyTorch model code."
-        ),
-    ] = "exact"
+    arithmetic: ExactOrFloat32 = "exact"
     dtype: DType = "float32"
 
 
@@ -117,8 +112,8 @@ SCHEME: Scheme[DetrBoxes, Writer] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
-    notes=lambda params, _inputs: [FLOAT32_NOTE] if params.arithmetic == "float32" else [],
-    state_bytes=lambda params, _inputs: WAVE_BYTES * params.dim // 2,
+    notes=lambda params, _inputs: float32_notes(params.arithmetic),
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POINTS,),
     examples=(
         Example("Two points", {"dim": "4"}, {"positions": [[0.25, 0.5], [1, 0]]}),

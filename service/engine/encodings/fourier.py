@@ -87,10 +87,6 @@ def _frequencies(params: Fourier) -> Reals:
     return Reals.of(1 + k * step for k in range(params.bands))
 
 
-def _prepare(params: Fourier, _inputs: Inputs) -> Waves:
-    return Waves(_frequencies(params) * angle_factor(params.angle_factor))
-
-
 def _rows(params: Fourier, inputs: Inputs, state: Waves, _tensor: str, start: int, stop: int) -> Array:
     axes = axes_of_a_point(params.coordinates, inputs)
     at, dtype = part(params, inputs, start * axes, stop * axes), DTYPES[params.dtype]
@@ -128,9 +124,9 @@ SCHEME: Scheme[Fourier, Waves] = Scheme(
     params=Fourier,
     rounding="correct",
     tensors=_tensors,
-    prepare=_prepare,
-    rows=_rows,
     sequence=sequence,
+    prepare=lambda params, _inputs: Waves(_frequencies(params) * angle_factor(params.angle_factor)),
+    rows=_rows,
     state_bytes=lambda params, _inputs: WAVE_BYTES * params.bands,
     inputs=(POSITIONS_INPUT,),
     examples=(

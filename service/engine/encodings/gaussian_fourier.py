@@ -7,7 +7,7 @@ from pydantic import Field
 
 from service.engine.attention.weights import seed_of, trained
 from service.engine.errors import Refusal
-from service.engine.frequencies import WAVE_BYTES, refuse_overflow
+from service.engine.frequencies import refuse_overflow, wave_bytes
 from service.engine.numbers.pairs import Floats
 from service.engine.numbers.random_numbers import normal
 from service.engine.numbers.reals import Reals, angle_factor
@@ -16,9 +16,14 @@ from service.engine.points import Coordinates, axes_of_a_point, points
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import AngleFactor, Dim, DType, Layout, Real, Seed
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import channels
 from service.engine.waves import Waves
+
+Output = Annotated[
+    Literal["features", "weights"],
+    Field(description="`features`: the encoding; `weights`: the weights as drawn, before scale and angle factor."),
+]
 
 
 class GaussianFourier(Positioned):
@@ -32,10 +37,7 @@ class GaussianFourier(Positioned):
     angle_factor: AngleFactor = "two-pi"
     coordinates: Coordinates = "each"
     layout: Layout = "sin-cos"
-    output: Annotated[
-        Literal["features", "weights"],
-        Field(description="`features`: the encoding; `weights`: the weights as drawn, before scale and angle factor."),
-    ] = "features"
+    output: Output = "features"
     dtype: DType = "float32"
 
 
@@ -94,10 +96,6 @@ def _rows(params: GaussianFourier, inputs: Inputs, state: Waves | Sums, tensor: 
     return out
 
 
-def _sequence(params: GaussianFourier, inputs: Inputs) -> Sequence | None:
-    return None if inputs or params.output == "weights" else sequence(params, inputs)
-
-
 DESCRIPTION = """\
 A point x has the features `sin(f s w_k . x)` and `cos(f s w_k . x)`, k = 0 ... dim/2 - 1: f the `angle_factor`
 (2 pi), s the `scale`, w_k random numbers of the standard normal distribution, or trained ones from the body.
@@ -118,10 +116,10 @@ SCHEME: Scheme[GaussianFourier, Waves | Sums] = Scheme(
     params=GaussianFourier,
     rounding="correct",
     tensors=_tensors,
+    sequence=lambda params, inputs: None if inputs or params.output == "weights" else sequence(params, inputs),
     prepare=_prepare,
     rows=_rows,
-    sequence=_sequence,
-    state_bytes=lambda params, _inputs: WAVE_BYTES * params.dim // 2,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(
         POSITIONS_INPUT,
         Input("weights", "Trained weights: one a feature, or (coordinate, feature) for points.", required=False),

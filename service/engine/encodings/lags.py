@@ -9,7 +9,7 @@ from service.engine.attention.relative import IndexDType, refuse_large_index
 from service.engine.errors import Refusal
 from service.engine.positions import POSITIONS_INPUT, Positioned, Values, part, sequence, where
 from service.engine.quantities import Integer
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage, no_state
 from service.engine.seasons import Frequency, lags
 
 
@@ -71,10 +71,6 @@ def _facts(params: Lags, _inputs: Inputs) -> Facts:
     return {"count": len(found), "largest": max(found)}
 
 
-def _sequence(params: Lags, inputs: Inputs) -> Sequence | None:
-    return sequence(params, inputs) if _positioned(params, inputs) else None
-
-
 DESCRIPTION = """\
 The lags 1 ... `num_default_lags`, and those of a season before: for hours the same hour of the last seven days and
 its neighbours, the days of the last four weeks and of the month before, the weeks 4, 8 and 12 and of three years
@@ -93,10 +89,10 @@ SCHEME: Scheme[Lags, None] = Scheme(
     params=Lags,
     rounding="integer",
     tensors=_tensors,
-    prepare=lambda _params, _inputs: None,
+    sequence=lambda params, inputs: sequence(params, inputs) if _positioned(params, inputs) else None,
+    prepare=no_state,
     rows=_rows,
     facts=_facts,
-    sequence=_sequence,
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("The lags of hours", {"frequency": "h"}),

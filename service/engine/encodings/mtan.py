@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.frequencies import FASTEST_BITS, WAVE_BYTES
+from service.engine.frequencies import FASTEST_BITS, wave_bytes
 from service.engine.points import from_origin, refuse_far_origin
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Base, Dim, DType, Origin, Real
@@ -44,10 +44,6 @@ def _tensors(params: Mtan, inputs: Inputs) -> Tensors:
     return {"embedding": Tensor((*places.axes, "channel"), (*places.shape, params.dim), params.dtype)}
 
 
-def _prepare(params: Mtan, _inputs: Inputs) -> Waves:
-    return Waves(frequencies(_table(params), params.dim) * params.scale)
-
-
 def _rows(params: Mtan, inputs: Inputs, state: Waves, _tensor: str, start: int, stop: int) -> Array:
     times = from_origin(params.origin, part(params, inputs, start, stop))
     out = np.empty((stop - start, params.dim), DTYPES[params.dtype])
@@ -70,10 +66,10 @@ SCHEME: Scheme[Mtan, Waves] = Scheme(
     params=Mtan,
     rounding="correct",
     tensors=_tensors,
-    prepare=_prepare,
-    rows=_rows,
     sequence=sequence,
-    state_bytes=lambda params, _inputs: WAVE_BYTES * params.dim // 2,
+    prepare=lambda params, _inputs: Waves(frequencies(_table(params), params.dim) * params.scale),
+    rows=_rows,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Irregular times of a stay of 48 hours", {"positions": "0,0.0104,0.5,1", "dim": "8"}),

@@ -29,10 +29,11 @@ from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 
 Output = Annotated[
-    Literal["cos-sin", "angles", "frequencies", "divisors"],
+    Literal["cos-sin", "complex", "angles", "frequencies", "divisors"],
     Field(
-        description="`cos-sin`: both tables; `angles`: position * frequency; `frequencies`: one a pair (inv_freq); "
-        "`divisors`: what the scaling divides each frequency by (GGUF rope_freqs)."
+        description="`cos-sin`: both tables; `complex`: A e^(i p w_k), the real part and the imaginary part on a last "
+        "axis (freqs_cis); `angles`: position * frequency; `frequencies`: one a pair (inv_freq); `divisors`: what the "
+        "scaling divides each frequency by (GGUF rope_freqs)."
     ),
 ]
 
@@ -68,6 +69,8 @@ def _tensors(params: Rope, inputs: Inputs) -> Tensors:
         refuse_overflow(fast * places.farthest, params.dtype, "the largest angle")
         return {"angles": Tensor((*places.axes, "frequency"), (*places.shape, width // 2), params.dtype)}
     refuse_far_xpos(params, width, places.values, params.dtype, params.xpos_role)
+    if params.output == "complex":
+        return {"complex": Tensor((*places.axes, "frequency", "part"), (*places.shape, width // 2, 2), params.dtype)}
     columns = width if params.columns == "full" else width // 2
     table = Tensor((*places.axes, "channel"), (*places.shape, columns), params.dtype)
     return {"cos": table, "sin": table}
@@ -83,8 +86,10 @@ def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, 
         return state.frequencies(dtype)[None, :]
     if tensor == "divisors":
         return divisors(params, table_width(params, params.dim), dtype)[None, :]
-    at = part(params, inputs, start, stop)
     width = table_width(params, params.dim)
+    if tensor == "complex":
+        return _parts(params, inputs, state, width // 2, start, stop)
+    at = part(params, inputs, start, stop)
     full = tensor != "angles" and params.columns == "full"
     out = np.empty((stop - start, width if full else width // 2), dtype)
     if tensor == "angles":
@@ -94,8 +99,19 @@ def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, 
     return out
 
 
+def _parts(params: Rope, inputs: Inputs, state: Angles, pairs: int, start: int, stop: int) -> Array:
+    """Complex numbers `start` to `stop`: those of the positions that have some of them, cut."""
+    first, last = start // pairs, -(-stop // pairs)
+    out = np.empty((last - first, pairs, 2), DTYPES[params.dtype])
+    state.write(part(params, inputs, first, last), out[..., 0], out[..., 1])
+    return out.reshape(-1, 2)[start - first * pairs : stop - first * pairs]
+
+
 def _sequence(params: Rope, inputs: Inputs) -> Sequence | None:
-    return None if params.output in PER_PAIR else sequence(params, inputs)
+    found = None if params.output in PER_PAIR else sequence(params, inputs)
+    if found is None or params.output != "complex":
+        return found
+    return Sequence(found.key, found.start * table_width(params, params.dim) // 2)
 
 
 def _facts(params: Rope, _inputs: Inputs) -> Facts:
@@ -105,9 +121,10 @@ def _facts(params: Rope, _inputs: Inputs) -> Facts:
 def _notes(params: Rope, _inputs: Inputs) -> list[str]:
     without = {
         "cos-sin": (),
+        "complex": ("columns", "pairing"),
         "angles": ("columns", "pairing", *XPOS),
-        "frequencies": ("length", "offset", "positions", "columns", "pairing", *XPOS),
-        "divisors": ("length", "offset", "positions", "columns", "pairing", "arithmetic", *XPOS),
+        "frequencies": ("length", "offset", "positions", "columns", "pairing", "angle_sign", *XPOS),
+        "divisors": ("length", "offset", "positions", "columns", "pairing", "angle_sign", "arithmetic", *XPOS),
     }
     return rotary_notes(params) + unused(params, without[params.output], f"output={params.output}")
 
@@ -123,7 +140,9 @@ Pair k of a head turns by the angle `p * w_k` at position p, `w_k = base^(-2k/ro
 **Channel order** with `columns=full`: `pairing=half` (GPT-NeoX, Llama in Hugging Face form) is c_0 ... c_h-1 and the
 same again, for channel k turning with k + h, h = rotary_dim/2; `pairing=interleaved` (GPT-J, Meta's Llama) is c_0, c_0,
 c_1, c_1, ..., for channel 2k turning with 2k + 1. `columns=half` is c_0 ... c_h-1 once, the ONNX cache.
-Axes: (position, channel). `.npy` stacks cos and sin in that order.
+Axes: (position, channel). `.npy` stacks cos and sin in that order. `output=complex` has the axes (position, frequency,
+part): `torch.view_as_complex` and `numpy`'s `.view("complex64")[..., 0]` read it. `angle_sign=negative` negates the
+sines and the angles.
 
 {FORMULAS}"""
 
@@ -175,6 +194,9 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
                 "output": "divisors",
             },
         ),
+        Example(
+            "Complex numbers, as Meta's Llama and torchtune keep them", {"length": "3", "dim": "8", "output": "complex"}
+        ),
         Example("Inverse frequencies only", {"dim": "64", "output": "frequencies"}),
         Example(
             "Positions of a batch, in the body",
@@ -201,6 +223,11 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
         Usage("GPT-J, CodeGen, Cohere, GLM; Meta's own Llama code; torchtune", {"pairing": "interleaved"}),
         Usage("Phi-2 (32 of 80 channels)", {"dim": "80", "partial_rotary_factor": "0.4"}),
         Usage("ONNX RotaryEmbedding caches", {"columns": "half"}),
+        Usage(
+            "Llama 4 (freqs_cis), the layout of torchtune's cache",
+            {"output": "complex", "base": "500000", "arithmetic": "float32"},
+            preset="llama-4",
+        ),
         *IMPLEMENTATIONS,
     ),
     properties={

@@ -5,16 +5,15 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import Angles
+from service.engine.arithmetics import Angles, float32_notes
 from service.engine.errors import Refusal
-from service.engine.frequencies import WAVE_BYTES, refuse_overflow
+from service.engine.frequencies import refuse_overflow, wave_bytes
 from service.engine.positions import POSITIONS_INPUT, Positioned, Values, Where, part, sequence, where
 from service.engine.quantities import BatchAxis, Dim, DType
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused
 from service.engine.sinusoids import (
     SinusoidalTable,
-    arithmetic_note,
     channels,
     fastest,
     frequencies,
@@ -30,6 +29,10 @@ Output = Annotated[
     Literal["encoding", "angles", "frequencies"],
     Field(description="`encoding`: the table; `angles`: position * frequency; `frequencies`: one a sine."),
 ]
+Normalisation = Annotated[
+    Literal["none", "unit"],
+    Field(description="`unit`: every position is divided by length - 1, so that a table runs from 0 to 1."),
+]
 
 
 class Sinusoidal(SinusoidalTable, Positioned):
@@ -40,10 +43,7 @@ class Sinusoidal(SinusoidalTable, Positioned):
         Literal["ascending", "descending"],
         Field(description="`descending`: the positions offset + length - 1 ... offset, as Transformer-XL has them."),
     ] = "ascending"
-    normalisation: Annotated[
-        Literal["none", "unit"],
-        Field(description="`unit`: every position is divided by length - 1, so that a table runs from 0 to 1."),
-    ] = "none"
+    normalisation: Normalisation = "none"
     standardisation: Annotated[
         Literal["none", "tenth"],
         Field(
@@ -160,7 +160,7 @@ def _notes(params: Sinusoidal, _inputs: Inputs) -> list[str]:
     of_values = ("layout", "padding_idx", "encoding_scale", "amplitude", "standardisation")
     of_positions = ("length", "offset", "positions", "order", "normalisation", "batch_axis")
     without = {"encoding": (), "angles": of_values, "frequencies": (*of_positions, *of_values)}
-    notes = arithmetic_note(params) + unused(params, without[params.output], f"output={params.output}")
+    notes = float32_notes(params.arithmetic) + unused(params, without[params.output], f"output={params.output}")
     if params.standardisation == "tenth" and params.output == "encoding":
         notes += unused(params, ("encoding_scale", "amplitude"), "standardisation=tenth")
     return notes
@@ -193,12 +193,12 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     params=Sinusoidal,
     rounding="correct",
     tensors=_tensors,
+    sequence=_sequence,
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
     notes=_notes,
-    sequence=_sequence,
-    state_bytes=lambda params, _inputs: WAVE_BYTES * (params.dim + 1) // 2,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Four positions of eight channels", {"length": "4", "dim": "8"}),
@@ -228,11 +228,11 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
             {"arithmetic": "float32"},
             "pytorch-module",
         ),
-        Usage("Informer2020, Autoformer (the authors' code), neuralforecast", {}, "informer2020"),
+        Usage("Informer2020, Autoformer (the authors' code), neuralforecast", {"odd_width": "refuse"}, "informer2020"),
         Usage("XLM, Flaubert, DistilBERT, VideoMAE", {}, "xlm"),
-        Usage("diffusers SinusoidalPositionalEmbedding", {}, "diffusers"),
-        Usage("Florence-2 (frames)", {}, "florence2"),
-        Usage("SpeechT5, whose trained alpha is the amplitude", {}, "speecht5"),
+        Usage("diffusers SinusoidalPositionalEmbedding", {"odd_width": "refuse"}, "diffusers"),
+        Usage("Florence-2 (frames)", {"odd_width": "refuse"}, "florence2"),
+        Usage("SpeechT5, whose trained alpha is the amplitude", {"odd_width": "refuse"}, "speecht5"),
         Usage("keras-hub SinePositionEncoding", {}, "keras-hub"),
         Usage("Marian, Pegasus, RoFormer", {"layout": "sin-cos"}, "marian"),
         Usage("Informer, Autoformer, Time Series Transformer in transformers", {"layout": "sin-cos"}, "informer"),
@@ -242,33 +242,59 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
             {"layout": "sin-cos", "odd_width": "zero-column", "min_timescale": "1", "max_timescale": "10000"},
             "tensor2tensor",
         ),
-        Usage("TimesFM", {"layout": "sin-cos", "min_timescale": "1", "max_timescale": "10000"}, "timesfm"),
+        Usage(
+            "TimesFM",
+            {"layout": "sin-cos", "min_timescale": "1", "max_timescale": "10000", "odd_width": "refuse"},
+            "timesfm",
+        ),
         Usage(
             "fairseq, FSMT, M2M100, NLLB-MoE, XGLM, SeamlessM4T, Speech2Text, Kosmos-2, TrOCR (padding index 1)",
             {"layout": "sin-cos", "frequency_shift": "1", "odd_width": "zero-column", "padding_idx": "1"},
             "fairseq",
         ),
-        Usage("Whisper encoder", {"layout": "sin-cos", "frequency_shift": "1"}, "whisper"),
-        Usage("Qwen2.5-Omni and Qwen3-Omni audio", {"layout": "sin-cos", "frequency_shift": "1"}, "qwen-omni"),
-        Usage("Pegasus-X", {"layout": "sin-cos", "frequency_shift": "1"}, "pegasus-x"),
-        Usage("FunASR, SenseVoice", {"layout": "sin-cos", "frequency_shift": "1", "offset": "1"}, "funasr"),
-        Usage("Canary", {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"}, "canary"),
+        Usage("Whisper encoder", {"layout": "sin-cos", "frequency_shift": "1", "odd_width": "refuse"}, "whisper"),
+        Usage(
+            "Qwen2.5-Omni and Qwen3-Omni audio",
+            {"layout": "sin-cos", "frequency_shift": "1", "odd_width": "refuse"},
+            "qwen-omni",
+        ),
+        Usage("Pegasus-X", {"layout": "sin-cos", "frequency_shift": "1", "odd_width": "refuse"}, "pegasus-x"),
+        Usage(
+            "FunASR, SenseVoice",
+            {"layout": "sin-cos", "frequency_shift": "1", "offset": "1", "odd_width": "refuse"},
+            "funasr",
+        ),
+        Usage("Canary", {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim", "odd_width": "refuse"}, "canary"),
         Usage(
             "x-transformers ScaledSinusoidalEmbedding, as it is initialised",
-            {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim"},
+            {"layout": "sin-cos", "encoding_scale": "inverse-sqrt-dim", "odd_width": "refuse"},
             "x-transformers",
         ),
-        Usage("PatchTST, PatchTSMixer (positional_encoding_type sincos)", {"standardisation": "tenth"}, "patchtst"),
+        Usage(
+            "PatchTST, PatchTSMixer (positional_encoding_type sincos)",
+            {"standardisation": "tenth", "odd_width": "refuse"},
+            "patchtst",
+        ),
         Usage(
             "MusicGen, MusicGen Melody",
             {"layout": "cos-sin", "frequency_shift": "1", "odd_width": "zero-column"},
             "musicgen",
         ),
-        Usage("Transformer-XL", {"layout": "sin-cos", "order": "descending"}, "transformer-xl"),
-        Usage("XLNet, with offset=1 - queries", {"layout": "sin-cos", "order": "descending"}, "xlnet"),
+        Usage("Transformer-XL", {"layout": "sin-cos", "order": "descending", "odd_width": "refuse"}, "transformer-xl"),
+        Usage(
+            "XLNet, with offset=1 - queries",
+            {"layout": "sin-cos", "order": "descending", "odd_width": "refuse"},
+            "xlnet",
+        ),
         Usage(
             "Gemma 3n and Gemma 4 audio (relative positions)",
-            {"layout": "sin-cos", "min_timescale": "1", "max_timescale": "10000", "order": "descending"},
+            {
+                "layout": "sin-cos",
+                "min_timescale": "1",
+                "max_timescale": "10000",
+                "order": "descending",
+                "odd_width": "refuse",
+            },
             "gemma-audio",
         ),
         Usage(
@@ -278,12 +304,19 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
                 "min_frequency": "0.0001",
                 "max_frequency": "1",
                 "encoding_scale": "sqrt-2-over-dim",
+                "odd_width": "refuse",
             },
             "mlx",
         ),
         Usage(
             "pi0 (flow times from 0 to 1, min_period 4e-3, max_period 4)",
-            {"layout": "sin-cos", "min_frequency": "0.25", "max_frequency": "250", "angle_factor": "two-pi"},
+            {
+                "layout": "sin-cos",
+                "min_frequency": "0.25",
+                "max_frequency": "250",
+                "angle_factor": "two-pi",
+                "odd_width": "refuse",
+            },
             "pi0",
         ),
     ),

@@ -5,30 +5,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.grid_sinusoids import (
-    POSITIONAL_ENCODINGS,
-    POSITIONAL_ENCODINGS_PERMUTE,
-    TENSOR2TENSOR,
-    GridTable,
-    grid_scheme,
-    share,
-)
+from service.engine.grid_sinusoids import AxisOrder, GridTable, grid_scheme, share, usages_of_any_grid
 from service.engine.grids import per_axis
 from service.engine.quantities import Grid2D
 from service.engine.scheme import Example, Usage
+
+DIFFUSERS = {"axis_order": "w-first", "arithmetic": "float32-coordinates"}
+DOWN_THE_COLUMNS = {"axis_order": "w-first", "token_order": "column-major", "arithmetic": "float32"}
 
 
 class Sinusoidal2D(GridTable):
     """Parameters of `encodings/sinusoidal-2d`."""
 
     grid: Grid2D
-    axis_order: Annotated[
-        Literal["h-first", "w-first"],
-        Field(
-            description="Whose channels come first: `h-first` those of the row index; `w-first` those of the column "
-            "index (MAE, whatever its variables are called)."
-        ),
-    ] = "h-first"
+    axis_order: AxisOrder = "h-first"
     channel_split: Annotated[
         Literal["equal", "rounded-up", "rounded-down"],
         Field(
@@ -95,31 +85,14 @@ SCHEME = grid_scheme(
         ),
         Usage("MAE, ViT-MAE", {"axis_order": "w-first", "class_tokens": "1"}, preset="mae"),
         Usage("GraniteDocling; MAE without the class token", {"axis_order": "w-first"}, preset="granite-docling"),
-        Usage(
-            "diffusers get_2d_sincos_pos_embed (DiT, PixArt)",
-            {"axis_order": "w-first", "base_size": "16", "arithmetic": "float32-coordinates"},
-            preset="diffusers",
-        ),
+        Usage("diffusers get_2d_sincos_pos_embed (DiT, PixArt)", DIFFUSERS | {"base_size": "16"}, preset="diffusers"),
         Usage(
             "Stable Diffusion 3 (diffusers PatchEmbed: 128 latent pixels, patches of 2)",
-            {
-                "axis_order": "w-first",
-                "base_size": "64",
-                "max_grid": "192",
-                "arithmetic": "float32-coordinates",
-            },
+            DIFFUSERS | {"base_size": "64", "max_grid": "192"},
             preset="stable-diffusion-3",
         ),
-        Usage(
-            "MoCo v3",
-            {"axis_order": "w-first", "token_order": "column-major", "class_tokens": "1", "arithmetic": "float32"},
-            preset="moco",
-        ),
-        Usage(
-            "OmDet-Turbo; RT-DETR's original code",
-            {"axis_order": "w-first", "token_order": "column-major", "arithmetic": "float32"},
-            preset="omdet-turbo",
-        ),
+        Usage("MoCo v3", DOWN_THE_COLUMNS | {"class_tokens": "1"}, preset="moco"),
+        Usage("OmDet-Turbo; RT-DETR's original code", DOWN_THE_COLUMNS, preset="omdet-turbo"),
         Usage(
             "big_vision and vit-pytorch posemb_sincos_2d (SimpleViT)",
             {"axis_order": "w-first", "frequency_shift": "1", "arithmetic": "float32"},
@@ -127,22 +100,7 @@ SCHEME = grid_scheme(
         ),
         Usage("timm build_sincos2d_pos_embed", {"layout": "sines-first", "arithmetic": "float32"}, preset="timm"),
         Usage("timm, interleave_sin_cos=True", {"arithmetic": "float32"}, preset="timm-interleaved"),
-        Usage(
-            "timm, reverse_coord=True",
-            {
-                "axis_order": "w-first",
-                "token_order": "column-major",
-                "layout": "sines-first",
-                "arithmetic": "float32",
-            },
-            preset="timm-reversed",
-        ),
-        Usage("positional-encodings PositionalEncoding2D", POSITIONAL_ENCODINGS, preset="positional-encodings"),
-        Usage(
-            "positional-encodings PositionalEncodingPermute2D",
-            POSITIONAL_ENCODINGS_PERMUTE,
-            preset="positional-encodings-permute",
-        ),
-        Usage("tensor2tensor add_timing_signal_nd", TENSOR2TENSOR, preset="tensor2tensor"),
+        Usage("timm, reverse_coord=True", DOWN_THE_COLUMNS | {"layout": "sines-first"}, preset="timm-reversed"),
+        *usages_of_any_grid(2),
     ),
 )

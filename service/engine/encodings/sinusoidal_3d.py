@@ -5,19 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.engine.grid_sinusoids import (
-    CELLS,
-    POSITIONAL_ENCODINGS,
-    POSITIONAL_ENCODINGS_PERMUTE,
-    TENSOR2TENSOR,
-    GridTable,
-    grid_scheme,
-    refuse_indivisible,
-    share,
-)
+from service.engine.grid_sinusoids import CELLS, GridTable, grid_scheme, refuse_indivisible, share, usages_of_any_grid
 from service.engine.grids import per_axis
 from service.engine.quantities import Grid3D
 from service.engine.scheme import Example, Usage
+
+DIFFUSERS = {"axis_order": "t-w-h", "channel_split": "time-quarter", "arithmetic": "float32-coordinates"}
 
 
 class Sinusoidal3D(GridTable):
@@ -92,19 +85,10 @@ SCHEME = grid_scheme(
         ),
     ),
     used_by=(
-        Usage(
-            "diffusers get_3d_sincos_pos_embed (Allegro)",
-            {"axis_order": "t-w-h", "channel_split": "time-quarter", "arithmetic": "float32-coordinates"},
-            preset="diffusers",
-        ),
+        Usage("diffusers get_3d_sincos_pos_embed (Allegro)", DIFFUSERS, preset="diffusers"),
         Usage(
             "CogVideoX (spatial scale 1.875)",
-            {
-                "axis_order": "t-w-h",
-                "channel_split": "time-quarter",
-                "interpolation_scale": "1,1.875,1.875",
-                "arithmetic": "float32-coordinates",
-            },
+            DIFFUSERS | {"interpolation_scale": "1,1.875,1.875"},
             preset="cogvideox",
         ),
         Usage(
@@ -114,12 +98,6 @@ SCHEME = grid_scheme(
         ),
         Usage("V-JEPA", {"channel_split": "time-half"}, preset="v-jepa"),
         Usage("V-JEPA, uniform_power=True", {"channel_split": "rounded-up"}, preset="v-jepa-uniform-power"),
-        Usage("positional-encodings PositionalEncoding3D", POSITIONAL_ENCODINGS, preset="positional-encodings"),
-        Usage(
-            "positional-encodings PositionalEncodingPermute3D",
-            POSITIONAL_ENCODINGS_PERMUTE,
-            preset="positional-encodings-permute",
-        ),
-        Usage("tensor2tensor add_timing_signal_nd", TENSOR2TENSOR, preset="tensor2tensor"),
+        *usages_of_any_grid(3),
     ),
 )

@@ -15,7 +15,7 @@ from service.engine.numbers.reals import MANY_DIGITS, Reals, real
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Integer, Real
 from service.engine.rounding import DTYPES, nearest_of_sum
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
 
 Schedule = Annotated[
     Literal["llama4", "ministral3", "inkling2", "beam", "log-n", "ssmax"],
@@ -157,14 +157,6 @@ def _arguments(schedule: str, positions: NDArray[np.int64], length: int) -> Floa
     return counted.astype(np.float64)
 
 
-def _resolve(params: Temperature, _inputs: Inputs) -> Temperature:
-    return params.model_copy(update=_knobs(params))
-
-
-def _facts(params: Temperature, _inputs: Inputs) -> Facts:
-    return dict(_knobs(params))
-
-
 DESCRIPTION = """\
 The factor on the query at position p (0, 1, ...), or on its scores:
 
@@ -188,11 +180,11 @@ SCHEME: Scheme[Temperature, Pair] = Scheme(
     params=Temperature,
     rounding="faithful",
     tensors=_tensors,
+    sequence=sequence,
     prepare=_prepare,
     rows=_rows,
-    facts=_facts,
-    resolve=_resolve,
-    sequence=sequence,
+    resolve=lambda params, _inputs: params.model_copy(update=_knobs(params)),
+    facts=lambda params, _inputs: dict(_knobs(params)),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Around Llama 4's first step", {"length": "4", "offset": "8190"}),

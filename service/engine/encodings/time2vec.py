@@ -16,7 +16,12 @@ from service.engine.points import from_origin, refuse_far_origin
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
 from service.engine.quantities import Dim, DType, Origin, Seed
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
+
+Linear = Annotated[
+    Literal["first", "last"],
+    Field(description="Where the linear channel stands: `first` as published, `last` as a common PyTorch port."),
+]
 
 
 class Time2Vec(Positioned):
@@ -28,10 +33,7 @@ class Time2Vec(Positioned):
         Literal["normal", "uniform"],
         Field(description="What a seed draws: `normal` of deviation 1, `uniform` between 0 and 1."),
     ] = "normal"
-    linear: Annotated[
-        Literal["first", "last"],
-        Field(description="Where the linear channel stands: `first` as published, `last` as a common PyTorch port."),
-    ] = "first"
+    linear: Linear = "first"
     function: Annotated[Literal["sin", "cos"], Field(description="The periodic function.")] = "sin"
     origin: Origin = 0.0
     output: Annotated[
@@ -94,10 +96,6 @@ def _rows(params: Time2Vec, inputs: Inputs, state: Sums | None, tensor: str, sta
     return out
 
 
-def _sequence(params: Time2Vec, inputs: Inputs) -> Sequence | None:
-    return None if inputs or params.output == "weights" else sequence(params, inputs)
-
-
 DESCRIPTION = """\
 Of a time t, from `origin`, one channel is `w t + phi` and the others are `sin(w_i t + phi_i)` (or cos). Weights and
 phases come from the body, one a channel in the order of the answer, or are drawn: weight i is number (0, i) of
@@ -116,9 +114,9 @@ SCHEME: Scheme[Time2Vec, Sums | None] = Scheme(
     params=Time2Vec,
     rounding="correct",
     tensors=_tensors,
+    sequence=lambda params, inputs: None if inputs or params.output == "weights" else sequence(params, inputs),
     prepare=_prepare,
     rows=_rows,
-    sequence=_sequence,
     state_bytes=lambda params, _inputs: 2 * WAVE_BYTES * params.dim,
     inputs=(
         POSITIONS_INPUT,

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE, refuse_base_of_no_model
+from service.engine.arithmetics import float32_notes, refuse_base_of_no_model
 from service.engine.errors import Refusal
-from service.engine.frequencies import FASTEST_BITS, WAVE_BYTES
+from service.engine.frequencies import FASTEST_BITS, wave_bytes
 from service.engine.numbers.reals import Reals, angle_factor, geometric
 from service.engine.numbers.single import Singles, divided_float32_frequencies, write_float32
 from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence, where
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, Real
+from service.engine.quantities import LARGEST_EXACT_INTEGER, Base, Dim, DType, FrequencyShift, Real
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage, unused
 from service.engine.sinusoids import SinusoidalTable, channels, fastest, frequencies, spread
@@ -31,12 +31,8 @@ class Timestep(Positioned):
         ),
     ] = "sin-cos"
     frequency_shift: Annotated[
-        Real,
-        Field(
-            ge=0,
-            le=32_768,
-            description="w_k = base^(-k / (floor(dim/2) - frequency_shift)): downscale_freq_shift in diffusers.",
-        ),
+        FrequencyShift,
+        Field(description="w_k = base^(-k / (floor(dim/2) - frequency_shift)): downscale_freq_shift in diffusers."),
     ] = 1.0
     scale: Annotated[
         Real, Field(ge=1e-9, le=1e9, description="Multiplies the angle, not the result: scale * time * w_k.")
@@ -97,7 +93,7 @@ def _frequencies(params: Timestep) -> Reals:
 
 
 def _notes(params: Timestep, _inputs: Inputs) -> list[str]:
-    said = [FLOAT32_NOTE] if params.arithmetic == "float32" else []
+    said = float32_notes(params.arithmetic)
     return (
         said if _periods(params) is None else unused(params, ("base", "frequency_shift"), "min_period and max_period")
     )
@@ -156,11 +152,11 @@ SCHEME: Scheme[Timestep, Waves | Singles] = Scheme(
     params=Timestep,
     rounding="correct",
     tensors=_tensors,
+    sequence=sequence,
     prepare=_prepare,
     rows=_rows,
     notes=_notes,
-    sequence=sequence,
-    state_bytes=lambda params, _inputs: WAVE_BYTES * params.dim // 2,
+    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
     inputs=(POSITIONS_INPUT,),
     examples=(
         Example("Timestep 10 as diffusers has it by default", {"positions": "10", "dim": "8"}),

@@ -121,10 +121,6 @@ def _sum(mine: Array, its: Array) -> Array:
         return nearest_of_sum(wide, other, mine.dtype)
 
 
-def _resolve(params: Factorised, inputs: Inputs) -> Factorised:
-    return params.model_copy(update={"grid": _grid(params, inputs)})
-
-
 DESCRIPTION = """\
 Cell (i, j) of a grid has the channels of row i of the table `rows` and of row j of the table `columns`: `columns-rows`
 the columns' first as in DETR, `rows-columns` the rows' first as in Reformer's axial positions, or the `sum` of both.
@@ -145,7 +141,7 @@ SCHEME: Scheme[Factorised, Factors] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
-    resolve=_resolve,
+    resolve=lambda params, inputs: params.model_copy(update={"grid": _grid(params, inputs)}),
     state_bytes=lambda _params, inputs: 8 * (inputs["rows"].size + inputs["columns"].size),
     inputs=(
         Input("rows", "A table of the grid's rows: (height or more, channels)."),

@@ -94,8 +94,8 @@ SCHEME: Scheme[Lookup, Indices | None] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
-    facts=_facts,
     resolve=lambda params, _inputs: params.model_copy(update={"padding_idx": padding_row(params)}),
+    facts=_facts,
     state_bytes=lambda _params, inputs: 8 * inputs["attention_mask"].size if "attention_mask" in inputs else 0,
     inputs=(
         Input("x", "The table: (rows, channels), leading axes of length 1 allowed."),

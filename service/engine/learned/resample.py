@@ -21,6 +21,7 @@ from service.engine.table_rows import as_table
 from service.engine.vectors import SameDType, answer_dtype, block, refuse_overflow, vector_axes
 
 MOST_OLD = 2**20  # rows, or cells along an axis, between which is interpolated
+MOST_NEW = 2**22  # rows: each takes some 40 microseconds, however few its channels
 MOST_TAPS = 1024
 
 
@@ -251,6 +252,10 @@ def _refuse_many(filled: Resample, shape: Shape) -> None:
     if max(shape.old) > MOST_OLD:
         detail = f"x has {max(shape.old)} rows along an axis; {MOST_OLD} can be interpolated between"
         raise Refusal("/tensors/x", "too_large", detail, limit=MOST_OLD, requested=max(shape.old))
+    if prod(shape.new) > MOST_NEW:
+        detail = f"{prod(shape.new)} rows are asked for; {MOST_NEW} are interpolated at most"
+        parameter = "length" if filled.grid is None else "grid"
+        raise Refusal(parameter, "too_large", detail, limit=MOST_NEW, requested=prod(shape.new))
     taps = prod(axis.most for axis in _resizings(filled, shape))
     if taps > MOST_TAPS:
         detail = f"a new row would be made of {taps} old ones; {MOST_TAPS} can be: shrink in two steps"

@@ -70,10 +70,6 @@ def _tensors(params: Combined, inputs: Inputs) -> Tensors:
     return {"mask": Tensor(vector_axes(len(shape), ("query", "key")), shape, params.dtype)}
 
 
-def _prepare(_params: Combined, inputs: Inputs) -> Both:
-    return _both(inputs)
-
-
 def _rows(params: Combined, _inputs: Inputs, state: Both, _tensor: str, start: int, stop: int) -> Array:
     allowed = state.joined(params.operator, start, stop)
     if params.empty_rows == "attend-all":
@@ -104,11 +100,11 @@ SCHEME: Scheme[Combined, Both] = Scheme(
     params=Combined,
     rounding="correct",
     tensors=_tensors,
-    prepare=_prepare,
+    prepare=lambda _params, inputs: _both(inputs),
     rows=_rows,
+    resolve=with_fill,
     facts=_facts,
     notes=lambda params, _inputs: answer_notes(params),
-    resolve=with_fill,
     state_bytes=lambda _params, inputs: sum(array.size for array in inputs.values()),
     inputs=(
         Input("a", "A mask of 0 and 1, or truth values: (…, queries, keys), or (keys).", values="flags"),

@@ -8,16 +8,11 @@ from pydantic import Field
 
 from service.engine.attention.relative import IndexDType
 from service.engine.errors import Refusal
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
+from service.engine.quantities import LARGEST_EXACT_INTEGER, ExactInteger
 from service.engine.scheme import Params
 
 FirstPosition = Annotated[
-    Integer,
-    Field(
-        ge=-LARGEST_EXACT_INTEGER,
-        le=LARGEST_EXACT_INTEGER,
-        description="Position of the first token (RoBERTa: padding_idx + 1 = 2).",
-    ),
+    ExactInteger, Field(description="Position of the first token (RoBERTa: padding_idx + 1 = 2).")
 ]
 N = TypeVar("N", bound=np.generic)
 

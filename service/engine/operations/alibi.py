@@ -1,7 +1,7 @@
 """The ALiBi bias added to the caller's attention scores (Press et al., 2022)."""
 
 from service.engine.attention.biased import BiasedScores, sum_scheme
-from service.engine.attention.linear_bias import BIAS, Linear
+from service.engine.attention.linear_bias import BIAS, USED_BY, Linear
 from service.engine.scheme import Example, Usage
 
 
@@ -31,13 +31,8 @@ SCHEME = sum_scheme(
         ),
     ),
     used_by=(
-        Usage("the paper's fairseq code", {"form": "key-only", "arithmetic": "float32"}, "fairseq"),
-        Usage("BLOOM (with padding: attention_mask)", {"form": "key-only", "arithmetic": "float32-powers"}, "bloom"),
-        Usage("MPT, llm-foundry", {"form": "last-key", "arithmetic": "float32-reciprocals"}, "mpt"),
+        *USED_BY,
         Usage("Falcon RW, before its scores are scaled", {"form": "key-only", "arithmetic": "bfloat16"}, "falcon"),
-        Usage("keras-hub AlibiBias in float32", {"form": "last-key", "arithmetic": "float32"}, "keras-hub"),
-        Usage("x-transformers", {"form": "symmetric", "arithmetic": "float32"}, "x-transformers"),
-        Usage("MLX nn.ALiBi in float32", {"form": "symmetric", "arithmetic": "float32"}, "mlx"),
     ),
     properties={"learned parameters": "none"},
 )

@@ -1,8 +1,8 @@
 """FIRE's bias added to the caller's attention scores (Li et al., 2024)."""
 
 from service.engine.attention.biased import BiasedScores, sum_scheme
-from service.engine.attention.interpolated import BIAS, Interpolated
-from service.engine.scheme import Example, Usage
+from service.engine.attention.interpolated import BIAS, USED_BY, Interpolated
+from service.engine.scheme import Example
 
 
 class ApplyFire(BiasedScores, Interpolated):
@@ -31,9 +31,6 @@ SCHEME = sum_scheme(
             {"tensors": {"x": [[[1, 2, 3]]], **NETWORK}},
         ),
     ),
-    used_by=(
-        Usage("FIRE as published", {}),
-        Usage("the authors' code at the start of training", {"eps": "1e-6"}),
-    ),
+    used_by=USED_BY,
     properties={"learned parameters": "c, threshold and the network"},
 )

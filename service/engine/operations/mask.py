@@ -67,10 +67,6 @@ def _tensors(params: ApplyMask, inputs: Inputs) -> Tensors:
     return {"x": Tensor(vector_axes(x.ndim, inner), x.shape, dtype)}
 
 
-def _prepare(_params: ApplyMask, inputs: Inputs) -> Booleans:
-    return _mask(inputs)
-
-
 def _rows(params: ApplyMask, inputs: Inputs, state: Booleans, tensor: str, start: int, stop: int) -> Array:
     dtype = answer_dtype(params.dtype, inputs[tensor])
     x, allowed = block(inputs[tensor], start, stop, dtype), rows_of(state, start, stop)
@@ -106,7 +102,7 @@ SCHEME: Scheme[ApplyMask, Booleans] = Scheme(
     params=ApplyMask,
     rounding="faithful",
     tensors=_tensors,
-    prepare=_prepare,
+    prepare=lambda _params, inputs: _mask(inputs),
     rows=_rows,
     facts=_facts,
     state_bytes=lambda _params, inputs: inputs["mask"].size,

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from service.engine.arithmetics import Angles
 from service.engine.errors import Refusal
 from service.engine.positions import Values
+from service.engine.quantities import Pairing
 from service.engine.rotation.rope_block import ROPE_BLOCK
 from service.engine.rotation.rope_formulas import FORMULAS
-from service.engine.rotation.rope_usages import IMPLEMENTATIONS
+from service.engine.rotation.rope_usages import IMPLEMENTATIONS, ROTATIONS
 from service.engine.rotation.rotary import (
     Rotary,
     amplitude,
@@ -23,10 +26,15 @@ from service.engine.rotation.rotary import (
     rotary_notes,
     table_width,
 )
+from service.engine.rotation.rotary_width import RotaryChannels
+from service.engine.rotation.shifts import FROM_POSITIONS, Shifted, distances_of
 from service.engine.rotation.turning import (
     Axes,
-    Direction,
+    Channels,
+    Formats,
     Table,
+    Turned,
+    formats_of,
     queries_and_keys,
     turned_rows,
     turned_tensors,
@@ -35,31 +43,34 @@ from service.engine.rotation.turning import (
 from service.engine.rotation.xpos import Role
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
-from service.engine.vectors import (
-    VECTOR_POSITIONS,
-    Placed,
-    Rows,
-    answer_dtype,
-    positions_of,
-    refuse_odd_shapes,
-    refuse_overflow,
-)
+from service.engine.vectors import VECTOR_POSITIONS, Rows, refuse_odd_shapes, refuse_overflow
 
 
-class ApplyRope(Rotary, Placed):
+class ApplyRope(Rotary, Shifted, Turned):
     """Parameters of `apply/rope`."""
 
     axes: Axes = "heads-length"
-    direction: Direction = "forward"
+    output_pairing: Annotated[
+        Pairing | None,
+        Field(
+            description="Where the turned pairs go: into the channels they came from, unless given (DeepSeek V3: "
+            "pairing=interleaved, output_pairing=half)."
+        ),
+    ] = None
+    rotary_channels: RotaryChannels = "first"
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The width that turns, how many leading axes have positions of their own, and the tables by role and format."""
+    """The channels that turn, how many leading axes have positions of their own, and the tables by role and format."""
 
-    width: int
+    channels: Channels
     batches: int
     tables: Mapping[tuple[Role, str], Table]
+
+
+def _formats(params: ApplyRope, array: Array) -> Formats:
+    return formats_of(params, params.dtype, array)
 
 
 def _rows_of(params: ApplyRope, shape: tuple[int, ...], batches: int = 0) -> Rows:
@@ -70,7 +81,8 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
     arrays = queries_and_keys(inputs)
     for name, array in arrays.items():
         refuse_odd_shapes(name, array, 1, "(…, heads, length, dim), (length, dim) or (dim)")
-        refuse_overflow(name, array, answer_dtype(params.dtype, array))
+        for dtype in _formats(params, array)[1:]:
+            refuse_overflow(name, array, dtype)
     width = table_width(params, arrays["q"].shape[-1])
     fastest(params, width)
     amplitude(params, width, params.direction)
@@ -86,9 +98,9 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
 def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:
     width = _check(params, inputs)
     arrays = queries_and_keys(inputs)
-    at, _ = positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
+    at, _ = distances_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
     for name, array in arrays.items():
-        dtype = answer_dtype(params.dtype, array)
+        dtype = _formats(params, array).table
         refuse_far_xpos(params, width, at, dtype, _role(params, name), params.direction)
     return turned_tensors(inputs, params.axes, params.dtype)
 
@@ -96,11 +108,19 @@ def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:
 def _prepare(params: ApplyRope, inputs: Inputs) -> Turn:
     width = _check(params, inputs)
     arrays = queries_and_keys(inputs)
-    at, batches = positions_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
+    at, batches = distances_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
     angles = {role: rotary_angles(params, width, params.direction, role) for role in _roles(params, arrays)}
-    wanted = {(_role(params, name), answer_dtype(params.dtype, array)) for name, array in arrays.items()}
+    channels = _channels(params, width, arrays["q"].shape[-1])
+    wanted = {(_role(params, name), _formats(params, array).table) for name, array in arrays.items()}
     tables = {(role, dtype): _table(params, angles[role], at, width, dtype) for role, dtype in wanted}
-    return Turn(width, batches, tables)
+    return Turn(channels, batches, tables)
+
+
+def _channels(params: ApplyRope, width: int, dim: int) -> Channels:
+    given = pair_members(params.pairing, width)
+    moves = params.output_pairing not in (None, params.pairing)
+    wanted = pair_members(params.output_pairing or params.pairing, width) if moves else given
+    return Channels(given, wanted, dim - width if params.rotary_channels == "last" else 0)
 
 
 def _role(params: ApplyRope, name: str) -> Role:
@@ -114,7 +134,7 @@ def _roles(params: ApplyRope, names: Iterable[str]) -> set[Role]:
 
 def _table(params: ApplyRope, angles: Angles, at: Values, width: int, dtype: str) -> Table:
     table = Table(np.empty((len(at), width), DTYPES[dtype]), np.empty((len(at), width), DTYPES[dtype]))
-    first, second = pair_members(params.pairing, width)
+    first, second = pair_members(params.output_pairing or params.pairing, width)
     angles.write(at, table.cos[:, first], table.sin[:, second])
     table.cos[:, second] = table.cos[:, first]
     np.negative(table.sin[:, second], out=table.sin[:, first])
@@ -125,9 +145,10 @@ def _table(params: ApplyRope, angles: Angles, at: Values, width: int, dtype: str
 
 def _rows(params: ApplyRope, inputs: Inputs, state: Turn, tensor: str, start: int, stop: int) -> Array:
     array = inputs[tensor]
-    table = state.tables[_role(params, tensor), answer_dtype(params.dtype, array)]
-    members = pair_members(params.pairing, state.width)
-    return turned_rows(array, _rows_of(params, array.shape, state.batches), table, members, start, stop)
+    formats = _formats(params, array)
+    table = state.tables[_role(params, tensor), formats.table]
+    of = _rows_of(params, array.shape, state.batches)
+    return turned_rows(array, of, table, state.channels, formats, start, stop)
 
 
 def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
@@ -135,12 +156,14 @@ def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
 
 
 def _resolve(params: ApplyRope, inputs: Inputs) -> ApplyRope:
-    return resolved(params, inputs["q"].shape[-1])
+    whole = resolved(params, inputs["q"].shape[-1])
+    return whole.model_copy(update={"output_pairing": params.output_pairing or params.pairing})
 
 
 def _state_bytes(params: ApplyRope, inputs: Inputs) -> int:
     """cos and sin of every position in the widest number format; with xPos for queries and for keys."""
-    rows = inputs["positions"].size if "positions" in inputs else _rows_of(params, inputs["q"].shape).length
+    listed = [inputs[name].size for name in ("positions", "from_positions") if name in inputs]
+    rows = max(listed, default=_rows_of(params, inputs["q"].shape).length)
     return (2 if params.xpos_scale_base is None else 4) * 8 * rows * table_width(params, inputs["q"].shape[-1])
 
 
@@ -151,9 +174,14 @@ c = A cos(p w_k), s = A sin(p w_k) and h = rotary_dim/2:
 - `pairing=half`: `y_k = x_k c - x_(k+h) s`, `y_(k+h) = x_(k+h) c + x_k s`
 - `pairing=interleaved`: `y_2k = x_2k c - x_(2k+1) s`, `y_(2k+1) = x_(2k+1) c + x_2k s`
 
-Channels beyond `rotary_dim` pass through, and the **channel order** stays as it came. Two axes are (length, dim); more
-are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may have fewer heads than q. cos and
-sin are rounded once to the number format of the vectors, then the two products and their sum are rounded each.
+`angle_sign=negative` has -s for s. Channels that do not turn pass through; the **channel order** stays as it came, but
+for `output_pairing`, which puts y where that pairing has it (`direction=inverse` with the two exchanged undoes that).
+Two axes are (length, dim); more are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may
+have fewer heads than q. cos and sin are rounded once to `table_dtype`, the two products and their sum each to
+`compute_dtype`, the answer to `dtype`: all of them the number format of the vectors unless said otherwise.
+
+`direction=shift` turns what stands at p0 to p, by (p - p0) w_k and without A: a cached key after a context shift, equal
+to the key turned at p but for the roundings of both.
 
 {FORMULAS}
 
@@ -179,6 +207,7 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
         Input("q", "Queries: (…, heads, length, dim), (length, dim) or (dim)."),
         Input("k", "Keys: the same length and dim, any number of heads.", required=False),
         VECTOR_POSITIONS,
+        FROM_POSITIONS,
     ),
     examples=(
         Example("One vector at position 1", {"offset": "1"}, {"tensors": {"q": [1, 2, 3, 4]}}),
@@ -193,6 +222,16 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
             {"tensors": {"q": [[1, 2, 3, 4], [5, 6, 7, 8]]}, "positions": [3, 7]},
         ),
         Example(
+            "A cached key moved from position 100 to 36",
+            {"direction": "shift", "from_offset": "100", "offset": "36"},
+            {"tensors": {"q": [1, 2, 3, 4]}},
+        ),
+        Example(
+            "DeepSeek V3: pairs of neighbours in, halves out",
+            {"pairing": "interleaved", "output_pairing": "half", "offset": "5"},
+            {"tensors": {"q": [1, 2, 3, 4]}},
+        ),
+        Example(
             "Positions over four, as a pasted block says",
             {"offset": "8"},
             {"tensors": {"q": [1, 2, 3, 4]}, "rope_scaling": {"type": "linear", "factor": 4.0}},
@@ -200,7 +239,8 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
     ),
     used_by=(
         Usage("Llama, Mistral, Qwen, Gemma and most models in Hugging Face form", {"pairing": "half"}),
-        Usage("GPT-J, CodeGen (rotary_dim 64)", {"pairing": "interleaved", "rotary_dim": "64"}),
+        Usage("GPT-J, CodeGen (rotary_dim 64)", {"pairing": "interleaved", "rotary_dim": "64"}, preset="gptj"),
+        *ROTATIONS,
         *IMPLEMENTATIONS,
     ),
     properties={"learned parameters": "none", "norm": "kept, times the attention factor"},

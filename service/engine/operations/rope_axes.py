@@ -20,9 +20,12 @@ from service.engine.rotation.rope_sections import (
 )
 from service.engine.rotation.turning import (
     Axes,
+    Channels,
     Direction,
     Members,
     Table,
+    Turned,
+    formats_of,
     queries_and_keys,
     turned_rows,
     turned_tensors,
@@ -30,17 +33,12 @@ from service.engine.rotation.turning import (
 )
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
-from service.engine.vectors import (
-    SameDType,
-    answer_dtype,
-    refuse_odd_shapes,
-    refuse_overflow,
-)
+from service.engine.vectors import SameDType, refuse_odd_shapes, refuse_overflow
 
 WIDEST = 65_536
 
 
-class ApplyRopeAxes(RopeAxesRule):
+class ApplyRopeAxes(RopeAxesRule, Turned):
     """Parameters of `apply/rope-axes`."""
 
     axes: Axes = "heads-length"
@@ -73,7 +71,8 @@ def _rule(params: ApplyRopeAxes, inputs: Inputs) -> RopeAxes:
 def _check(params: ApplyRopeAxes, inputs: Inputs) -> RopeAxes:
     for name, array in queries_and_keys(inputs).items():
         refuse_odd_shapes(name, array, 2, "(…, heads, length, dim) or (length, dim)")
-        refuse_overflow(name, array, answer_dtype(params.dtype, array))
+        for dtype in formats_of(params, params.dtype, array)[1:]:
+            refuse_overflow(name, array, dtype)
         if array.shape[-1] != inputs["q"].shape[-1]:
             detail = f"{name} has heads of {array.shape[-1]} channels and q of {inputs['q'].shape[-1]}; make them equal"
             raise Refusal(f"/tensors/{name}", "shape", detail)
@@ -112,7 +111,7 @@ def _prepare(params: ApplyRopeAxes, inputs: Inputs) -> Turn:
     width = rotated(rule)
     neighbours = np.arange(0, width, 2), np.arange(1, width, 2)
     members = neighbours if params.turning == "neighbours" else members_of(rule, width)
-    dtypes = {answer_dtype(params.dtype, array) for array in queries_and_keys(inputs).values()}
+    dtypes = {formats_of(params, params.dtype, array).table for array in queries_and_keys(inputs).values()}
     tables = {dtype: _table(params, rule, inputs, members, dtype) for dtype in dtypes}
     return Turn(members, _batches(params, rule, inputs), tables)
 
@@ -133,8 +132,9 @@ def _table(params: ApplyRopeAxes, rule: RopeAxes, inputs: Inputs, members: Membe
 def _rows(params: ApplyRopeAxes, inputs: Inputs, state: Turn, tensor: str, start: int, stop: int) -> Array:
     array = inputs[tensor]
     of = vector_rows(params.axes, array.shape, state.batches)
-    table = state.tables[answer_dtype(params.dtype, array)]
-    return turned_rows(array, of, table, state.members, start, stop)
+    formats = formats_of(params, params.dtype, array)
+    channels = Channels(state.members, state.members)
+    return turned_rows(array, of, state.tables[formats.table], channels, formats, start, stop)
 
 
 def _facts(params: ApplyRopeAxes, inputs: Inputs) -> Facts:
@@ -168,7 +168,9 @@ Turns the channels of q (and k) by the tables of `encodings/rope-axes`: with c a
 The positions are a `grid` in the query, or `positions` in the body, (length, axes) or one such list for each entry of
 the leading axes. Channels beyond `rotary_dim` pass through, and the **channel order** stays as it came. Two axes are
 (length, dim); more are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may have fewer
-heads than q. cos and sin are rounded once to the number format of the vectors, then the two products and their sum."""
+heads than q. cos and sin are rounded once to `table_dtype`, the two products and their sum each to `compute_dtype`, the
+answer to `dtype`: all of them the number format of the vectors unless said otherwise. Cached keys move from p0 to p by
+a turn with the positions p - p0."""
 
 SCHEME: Scheme[ApplyRopeAxes, Turn] = Scheme(
     family="apply",
@@ -209,6 +211,22 @@ SCHEME: Scheme[ApplyRopeAxes, Turn] = Scheme(
     ),
     used_by=(
         Usage("Qwen2-VL: text", {"sections": "16,24,24", "base": "1000000"}, "qwen2-vl"),
+        Usage(
+            "Qwen3-VL: text",
+            {"sections": "24,20,20", "section_rule": "interleaved", "base": "5000000"},
+            "qwen3-vl",
+        ),
+        Usage(
+            "Qwen2-VL, Qwen3-VL: vision, products and sums in float32",
+            {
+                "sections": "20,20",
+                "frequencies": "per-axis",
+                "arithmetic": "float32",
+                "table_dtype": "float32",
+                "rotary_dim": "80",
+            },
+            "qwen2-vl-vision",
+        ),
         Usage(
             "ERNIE-4.5-VL: text",
             {

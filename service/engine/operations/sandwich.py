@@ -1,8 +1,8 @@
 """The Sandwich bias added to the caller's attention scores (Chi et al., 2023)."""
 
 from service.engine.attention.biased import BiasedScores, sum_scheme
-from service.engine.attention.sandwich_bias import BIAS, InnerProducts
-from service.engine.scheme import Example, Usage
+from service.engine.attention.sandwich_bias import BIAS, USED_BY, InnerProducts
+from service.engine.scheme import Example
 
 
 class ApplySandwich(BiasedScores, InnerProducts):
@@ -28,9 +28,6 @@ SCHEME = sum_scheme(
             {"tensors": {"x": [[[1, 2, 3]], [[1, 2, 3]]]}},
         ),
     ),
-    used_by=(
-        Usage("Sandwich in NeMo", {}, "nemo"),
-        Usage("Inner products of the encodings as encodings/sinusoidal gives them", {"first_index": "0"}),
-    ),
+    used_by=USED_BY,
     properties={"learned parameters": "none"},
 )

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from service.engine.arithmetics import float32_notes
 from service.engine.errors import Refusal
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
-from service.engine.sinusoids import SinusoidalTable, arithmetic_note, fastest, table_angles, write_table
+from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
 from service.engine.vectors import (
     VECTOR_POSITIONS,
     Placed,
@@ -23,6 +24,11 @@ from service.engine.vectors import (
     vector_axes,
 )
 
+AxesBefore = Annotated[
+    Literal["batch-length", "length-batch"],
+    Field(description="Order of the axes before the channels: (…, length, dim), or (length, batch, dim)."),
+]
+
 
 class ApplySinusoidal(SinusoidalTable, Placed):
     """Parameters of `apply/sinusoidal`."""
@@ -31,10 +37,7 @@ class ApplySinusoidal(SinusoidalTable, Placed):
         Literal["none", "sqrt-dim"],
         Field(description="What the embeddings are multiplied by first: `none`, or `sqrt-dim` as in the paper."),
     ] = "none"
-    axes: Annotated[
-        Literal["batch-length", "length-batch"],
-        Field(description="Order of the axes before the channels: (…, length, dim), or (length, batch, dim)."),
-    ] = "batch-length"
+    axes: AxesBefore = "batch-length"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ SCHEME: Scheme[ApplySinusoidal, Table] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
-    notes=lambda params, _inputs: arithmetic_note(params),
+    notes=lambda params, _inputs: float32_notes(params.arithmetic),
     state_bytes=_state_bytes,
     inputs=(
         Input("x", "Embeddings: (…, length, dim), (length, dim) or (dim)."),

@@ -1,8 +1,8 @@
 """T5's bias added to the caller's attention scores (Raffel et al., 2020)."""
 
 from service.engine.attention.biased import BiasedScores, sum_scheme
-from service.engine.attention.bucket_bias import BIAS, BucketBias
-from service.engine.scheme import Example, Usage
+from service.engine.attention.bucket_bias import BIAS, USED_BY, BucketBias
+from service.engine.scheme import Example
 
 
 class ApplyT5(BiasedScores, BucketBias):
@@ -28,10 +28,6 @@ SCHEME = sum_scheme(
             "One head, five keys and a table of your own", {}, {"tensors": {"x": [[[1, 2, 3, 4, 5]]], "table": TABLE}}
         ),
     ),
-    used_by=(
-        Usage("T5, mT5, UMT5, Switch and LongT5 encoders; MPNet; LayoutLM v2 and v3 (text)", {}, "t5"),
-        Usage("T5 family decoders, ProphetNet, Pix2Struct", {"direction": "causal"}, "t5-decoder"),
-        Usage("x-transformers, causal, heads 64 wide", {"direction": "causal", "scale": "8"}, "x-transformers"),
-    ),
+    used_by=USED_BY,
     properties={"learned parameters": "num_buckets numbers a head: the table"},
 )

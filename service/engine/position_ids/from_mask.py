@@ -8,31 +8,20 @@ from pydantic import Field
 from service.engine.attention.attending import ATTENTION_MASK, Booleans, flags, integers
 from service.engine.errors import Refusal
 from service.engine.numbers.counting import FirstPosition, PositionIds, id_rows, refuse_uncountable
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage
-
-Fill = Annotated[
-    Integer,
-    Field(
-        ge=-LARGEST_EXACT_INTEGER,
-        le=LARGEST_EXACT_INTEGER,
-        description="The position of what is no token: padding, and holes in the mask.",
-    ),
-]
+from service.engine.quantities import LARGEST_EXACT_INTEGER, ExactInteger, Integer
+from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
 
 
 class FromMask(PositionIds):
     """Parameters of `positions/from-mask`."""
 
     offset: FirstPosition = 0
-    fill: Fill = 0
+    fill: Annotated[
+        ExactInteger, Field(description="The position of what is no token: padding, and holes in the mask.")
+    ] = 0
     pad_token_id: Annotated[
-        Integer | None,
-        Field(
-            ge=-LARGEST_EXACT_INTEGER,
-            le=LARGEST_EXACT_INTEGER,
-            description="Which of the `input_ids` are padding (`fill`, as RoBERTa's padding_idx is both).",
-        ),
+        ExactInteger | None,
+        Field(description="Which of the `input_ids` are padding (`fill`, as RoBERTa's padding_idx is both)."),
     ] = None
     last: Annotated[
         Integer | None,
@@ -80,10 +69,6 @@ def _rows(params: FromMask, _inputs: Inputs, state: Booleans, _tensor: str, star
     return positions[:, -(params.last or 0) :].astype(params.dtype)
 
 
-def _facts(params: FromMask, inputs: Inputs) -> Facts:
-    return {"tokens": int(np.count_nonzero(_tokens(params, inputs)))}
-
-
 DESCRIPTION = """\
 The position of a token is `offset` plus the number of tokens before it in its row; what is no token (padding on either
 side, holes) has the position `fill`. A row without any token is `fill` throughout.
@@ -105,7 +90,7 @@ SCHEME: Scheme[FromMask, Booleans] = Scheme(
     prepare=_tokens,
     rows=_rows,
     resolve=_resolve,
-    facts=_facts,
+    facts=lambda params, inputs: {"tokens": int(np.count_nonzero(_tokens(params, inputs)))},
     inputs=(ATTENTION_MASK, Input("input_ids", "Token ids: (tokens), or (batch, tokens).", required=False)),
     alternatives=True,
     examples=(

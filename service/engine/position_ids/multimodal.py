@@ -19,7 +19,7 @@ from service.engine.modalities import (
     token_positions,
 )
 from service.engine.numbers.counting import PositionIds, refuse_uncountable
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, Real
+from service.engine.quantities import ExactInteger, Integer, Real
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage, unused
 
 Merge = Annotated[Integer, Field(ge=1, le=64)]
@@ -78,12 +78,8 @@ class Multimodal(PositionIds):
     ] = None
     padding_side: Annotated[Literal["left", "right"], Field(description="Where the padding is.")] = "right"
     fill: Annotated[
-        Integer,
-        Field(
-            ge=-LARGEST_EXACT_INTEGER,
-            le=LARGEST_EXACT_INTEGER,
-            description="The position of padding: 0 in transformers 5, 1 in transformers 4 and Qwen2.5-Omni.",
-        ),
+        ExactInteger,
+        Field(description="The position of padding: 0 in transformers 5, 1 in transformers 4 and Qwen2.5-Omni."),
     ] = 0
     delta_length: Annotated[
         Literal["tokens", "padded"],

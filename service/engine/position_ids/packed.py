@@ -8,7 +8,7 @@ from pydantic import Field
 from service.engine.attention.attending import MOST_KEYS, Integers, integers
 from service.engine.errors import Refusal
 from service.engine.numbers.counting import FirstPosition, PositionIds, id_rows, refuse_uncountable
-from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer
+from service.engine.quantities import ExactInteger
 from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor, Tensors, Usage
 
 
@@ -17,12 +17,8 @@ class Packed(PositionIds):
 
     offset: FirstPosition = 0
     padding_segment: Annotated[
-        Integer | None,
-        Field(
-            ge=-LARGEST_EXACT_INTEGER,
-            le=LARGEST_EXACT_INTEGER,
-            description="The id in `segment_ids` that marks padding, whose positions are 0 (JAX packing: 0).",
-        ),
+        ExactInteger | None,
+        Field(description="The id in `segment_ids` that marks padding, whose positions are 0 (JAX packing: 0)."),
     ] = None
 
 

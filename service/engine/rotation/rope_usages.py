@@ -1,4 +1,4 @@
-"""How implementations of RoPE scale, where they disagree: named sets of the parameters that decide it."""
+"""How implementations of RoPE scale, and how models turn, where they disagree: named sets of parameters."""
 
 from service.engine.scheme import Usage
 
@@ -35,4 +35,32 @@ IMPLEMENTATIONS = (
     ),
     Usage("keras-hub", {"dynamic_rule": "uniform"}, preset="keras-hub"),
     Usage("llama.cpp, ggml", {"arithmetic": "ggml", "truncate": "true"}, preset="llama-cpp"),
+)
+
+
+def _model(who: str, preset: str, **parameters: str) -> Usage:
+    return Usage(who, {"arithmetic": "float32", **parameters}, preset=preset)
+
+
+# What these models turn, and in which number formats, in transformers 5.24; bases and widths are a checkpoint's own.
+ROTATIONS = (
+    _model("Llama, Phi-3, Gemma 3: in the number format of the vectors", "llama", pairing="half"),
+    _model("GPT-NeoX, Pythia", "gpt-neox", partial_rotary_factor="0.25"),
+    _model("Phi-4-mini", "phi-4-mini", partial_rotary_factor="0.75"),
+    _model("OLMo, OLMo 2, OLMo 3", "olmo", table_dtype="float32"),
+    _model("Cohere, Cohere 2", "cohere", pairing="interleaved", compute_dtype="float32"),
+    _model("GLM, GLM-4", "glm", pairing="interleaved", partial_rotary_factor="0.5"),
+    _model("ERNIE 4.5", "ernie-4-5", pairing="interleaved", table_dtype="float32"),
+    _model("Llama 4: text", "llama-4", pairing="interleaved", table_dtype="float32"),
+    _model("DeepSeek V2: the rotary part", "deepseek-v2", pairing="interleaved", table_dtype="float32"),
+    _model("DeepSeek V3, GLM-4 MoE Lite: the rotary part", "deepseek-v3", pairing="interleaved", output_pairing="half"),
+    _model(
+        "DeepSeek V4: the last 64 channels",
+        "deepseek-v4",
+        pairing="interleaved",
+        rotary_channels="last",
+        rotary_dim="64",
+        compute_dtype="float32",
+    ),
+    _model("nanochat", "nanochat", angle_sign="negative"),
 )

@@ -1,12 +1,12 @@
 """What every rotary scheme shares: the rotated width, the frequencies in each arithmetic, and cos and sin of rows."""
 
 from decimal import Decimal, localcontext
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 from pydantic import Field
 
-from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact, Float32, Ggml, refuse_base_of_no_model
+from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact, Float32, Ggml, Mirrored, refuse_base_of_no_model
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, fastest_frequency
 from service.engine.numbers.reals import MANY_DIGITS
@@ -34,6 +34,13 @@ class Rotary(Scaling):
     """Parameters that decide a rotation, apart from the head width and the positions."""
 
     pairing: Pairing = "half"
+    angle_sign: Annotated[
+        Literal["positive", "negative"],
+        Field(
+            description="Which way a pair turns: `positive` by p w_k, from its first channel to its second; `negative` "
+            "by -p w_k (nanochat). Scores are equal."
+        ),
+    ] = "positive"
     arithmetic: Arithmetic = "exact"
     xpos_scale_base: Annotated[
         Real | None,
@@ -54,7 +61,7 @@ DEFAULT_BASE = Rotary().base
 
 
 def table_width(params: Scaling, dim: int) -> int:
-    """How many of the first channels have columns in a table: those that turn; with `proportional` all.
+    """How many channels have columns in a table: those that turn; with `proportional` all.
 
     >>> table_width(Rotary(partial_rotary_factor=0.25), 16)
     4
@@ -124,12 +131,14 @@ def _of_lists(params: Rotary, fast: float) -> float:
 
 
 def amplitude(params: Rotary, width: int, direction: str = "forward") -> Decimal:
-    """A, which multiplies cos and sin; 1/A to undo it.
+    """A, which multiplies cos and sin; 1/A to undo it; 1 to shift what has it already.
 
     >>> float(amplitude(Rotary(), 8))
     1.0
     """
     factor = attention_factor(completed(params, width))
+    if direction == "shift":
+        return Decimal(1)
     if direction == "forward" or factor == 1:
         return factor
     if not factor:
@@ -142,8 +151,10 @@ def decay_of(params: Rotary, width: int, role: Role, direction: str = "forward")
     """xPos, if it is wanted."""
     if params.xpos_scale_base is None:
         return None
-    decay = Decay(width, params.xpos_scale_base, params.xpos_center, role)
-    return decay if direction == "forward" else decay.reversed()
+    # A shift multiplies by zeta_k^(distance / B): no position is special.
+    center = 0.0 if direction == "shift" else params.xpos_center
+    decay = Decay(width, params.xpos_scale_base, center, role)
+    return decay.reversed() if direction == "inverse" else decay
 
 
 def refuse_far_xpos(params: Rotary, width: int, at: Values, dtype: str, role: Role, direction: str = "forward") -> None:
@@ -157,7 +168,12 @@ def refuse_far_xpos(params: Rotary, width: int, at: Values, dtype: str, role: Ro
 
 
 def rotary_angles(params: Rotary, width: int, direction: str = "forward", role: Role = "query") -> Angles:
-    """The angles of `width` channels in the arithmetic asked for, for queries or for keys."""
+    """The angles of `width` channels in the arithmetic and with the sign asked for, for queries or for keys."""
+    angles = _positive_angles(params, width, direction, role)
+    return angles if params.angle_sign == "positive" else Mirrored(angles)
+
+
+def _positive_angles(params: Rotary, width: int, direction: str, role: Role) -> Angles:
     whole, factor = completed(params, width), amplitude(params, width, direction)
     decay = decay_of(params, width, role, direction)
     if params.arithmetic == "exact":

@@ -1,19 +1,28 @@
 """Which channels of a head turn."""
 
+from typing import Annotated, Literal
+
+from pydantic import Field
+
 from service.engine.errors import Refusal
 from service.engine.quantities import PartialRotaryFactor, RotaryDim
 from service.engine.scheme import Params
 
+RotaryChannels = Annotated[
+    Literal["first", "last"],
+    Field(description="Which `rotary_dim` channels of a head turn: the `first`, or the `last` (DeepSeek V4, MLA)."),
+]
+
 
 class RotaryWidth(Params):
-    """Which channels of a head turn: the first `rotary_dim`, or a share of them; all unless said otherwise."""
+    """How many channels of a head turn: `rotary_dim`, or a share of them; all unless said otherwise."""
 
     rotary_dim: RotaryDim | None = None
     partial_rotary_factor: PartialRotaryFactor | None = None
 
 
 def rotary_width(params: RotaryWidth, dim: int) -> int:
-    """How many of the first channels turn: all, `rotary_dim`, or int(dim * partial_rotary_factor).
+    """How many of the channels turn: all, `rotary_dim`, or int(dim * partial_rotary_factor).
 
     >>> rotary_width(RotaryWidth(partial_rotary_factor=0.4), 80)
     32

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from service.engine.scheme import Array, Inputs, Tensor, Tensors
+from service.engine.quantities import DType
+from service.engine.rounding import DTYPES, nearest
+from service.engine.scheme import Array, Inputs, Params, Tensor, Tensors
 from service.engine.vectors import Rows, aligned, answer_dtype, block, vector_axes
 
 # The channels that come first in their pairs, and those that come second.
@@ -24,6 +26,34 @@ Direction = Annotated[
     Field(description="`forward` turns by p * w_k, times A; `inverse` undoes it."),
 ]
 
+
+class Turned(Params):
+    """Parameters that say in which number formats vectors are turned."""
+
+    table_dtype: Annotated[
+        DType | None,
+        Field(
+            description="Number format that cos and sin are rounded to: the answer's unless given (OLMo, Llama 4, "
+            "DeepSeek V2: float32)."
+        ),
+    ] = None
+    compute_dtype: Annotated[
+        DType | None,
+        Field(
+            description="Number format that products and sums are rounded to before the answer's: the wider of the "
+            "answer's and the tables' unless given (Cohere, vision towers of Qwen-VL: float32)."
+        ),
+    ] = None
+
+
+class Formats(NamedTuple):
+    """The number formats of a turned array: of cos and sin, of products and sums, of the answer."""
+
+    table: str
+    compute: str
+    answer: str
+
+
 # Rows are turned in runs of about this size: they, their table rows and their partners stay in second-level cache.
 RUN_BYTES = 1 << 17
 
@@ -36,6 +66,35 @@ class Table(NamedTuple):
 
     cos: Array
     sin: Array
+
+
+class Channels(NamedTuple):
+    """Which channels turn: `start` ... of as many as the table is wide, in pairs; `wanted` is where the results go."""
+
+    given: Members
+    wanted: Members
+    start: int = 0
+
+    def part(self, x: Array, width: int) -> Array:
+        """The channels of x that turn."""
+        return x[..., self.start : self.start + width]
+
+
+def formats_of(params: Turned, dtype: str | None, array: Array) -> Formats:
+    """The number formats that an array is turned in; of two formats of 16 bits the wider is float32.
+
+    >>> formats_of(Turned(table_dtype="float32"), None, np.zeros(2, np.float16))
+    Formats(table='float32', compute='float32', answer='float16')
+    """
+    answer = answer_dtype(dtype, array)
+    table = params.table_dtype or answer
+    return Formats(table, params.compute_dtype or _wider(table, answer), answer)
+
+
+def _wider(one: str, other: str) -> str:
+    if one == other:
+        return one
+    return "float64" if "float64" in (one, other) else "float32"
 
 
 def vector_rows(axes: str, shape: tuple[int, ...], batches: int = 0) -> Rows:
@@ -68,48 +127,58 @@ def turned_tensors(inputs: Inputs, axes: str, dtype: str | None) -> Tensors:
     }
 
 
-def turned_rows(array: Array, of: Rows, table: Table, members: Members, start: int, stop: int) -> Array:
-    """Rows `start` to `stop` of an array, turned in the number format of the table."""
-    x = block(array, start, stop, table.cos.dtype.name)
+def turned_rows(
+    array: Array, of: Rows, table: Table, channels: Channels, formats: Formats, start: int, stop: int
+) -> Array:
+    """Rows `start` to `stop` of an array, turned in the formats asked for; what does not turn is copied."""
+    x = block(array, start, stop, formats.compute)
     out = np.empty(x.shape, x.dtype)
     most = max(1, RUN_BYTES // (x.shape[1] * x.itemsize))
     for run in of.runs(start, stop, most):
-        cos, sin = (part[run.table, None] for part in table)
-        turn(aligned(x, run), cos, sin, members, aligned(out, run))
-    return out
+        cos, sin = (part[run.table, None].astype(x.dtype, copy=False) for part in table)
+        turn(aligned(x, run), cos, sin, channels, aligned(out, run))
+    if formats.answer == formats.compute:
+        return out
+    answered = block(array, start, stop, formats.answer).copy()
+    width = table.cos.shape[-1]
+    channels.part(answered, width)[...] = nearest(channels.part(out, width).astype(np.float64), DTYPES[formats.answer])
+    return answered
 
 
-def turn(x: Array, cos: Array, sin: Array, members: Members, out: Array) -> None:
+def turn(x: Array, cos: Array, sin: Array, channels: Channels, out: Array) -> None:
     """out = x turned: x * cos + partner(x) * sin, two products and one sum a channel, each rounded in x's format.
 
     With `sin` negative for the first of each pair that is y_1 = x_1 c - x_2 s, y_2 = x_2 c + x_1 s. All arrays are
-    (positions, rows of each, channels); channels beyond the width of `cos` pass through.
+    (positions, rows of each, channels); channels that do not turn pass through.
 
-    >>> x, out = np.array([[[1.0, 2.0]]]), np.empty((1, 1, 2))
-    >>> turn(x, np.array([[[0.0, 0.0]]]), np.array([[[-1.0, 1.0]]]), (slice(0, 1), slice(1, 2)), out)  # a quarter turn
+    >>> x, out, pair = np.array([[[1.0, 2.0]]]), np.empty((1, 1, 2)), (slice(0, 1), slice(1, 2))
+    >>> turn(x, np.array([[[0.0, 0.0]]]), np.array([[[-1.0, 1.0]]]), Channels(pair, pair), out)  # a quarter turn
     >>> out.tolist()
     [[[-2.0, 1.0]]]
     """
     width = cos.shape[-1]
-    turned, rest = out[..., :width], out[..., width:]
+    turning, turned = channels.part(x, width), channels.part(out, width)
+    own = turning if channels.given == channels.wanted else moved(turning, channels.given, channels.wanted)
     # The caller's infinities and overflows follow IEEE arithmetic; they are not the service's to warn of.
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        np.multiply(x[..., :width], cos, out=turned)
-        other = partners(x[..., :width], members)
+        np.multiply(own, cos, out=turned)
+        other = moved(turning, channels.given, channels.wanted[::-1])
         np.multiply(other, sin, out=other)
         np.add(turned, other, out=turned)
-    rest[...] = x[..., width:]
+    stop = channels.start + width
+    out[..., : channels.start], out[..., stop:] = x[..., : channels.start], x[..., stop:]
 
 
-def partners(x: Array, members: Members) -> Array:
-    """Each channel's partner in its place: the first and the second members of the pairs change places.
+def moved(x: Array, given: Members, wanted: Members) -> Array:
+    """The members of the pairs in other channels: with the two exchanged, each channel's partner in its place.
 
-    >>> partners(np.arange(4.0), (slice(0, 2), slice(2, 4))).tolist()
+    >>> half, neighbours = (slice(0, 2), slice(2, 4)), (slice(0, 4, 2), slice(1, 4, 2))
+    >>> moved(np.arange(4.0), half, half[::-1]).tolist()
     [2.0, 3.0, 0.0, 1.0]
-    >>> partners(np.arange(4.0), (slice(0, 4, 2), slice(1, 4, 2))).tolist()
-    [1.0, 0.0, 3.0, 2.0]
+    >>> moved(np.arange(4.0), neighbours, half).tolist()
+    [0.0, 2.0, 1.0, 3.0]
     """
-    other = np.empty(x.shape, x.dtype)
-    first, second = members
-    other[..., first], other[..., second] = x[..., second], x[..., first]
-    return other
+    out = np.empty(x.shape, x.dtype)
+    first, second = wanted
+    out[..., first], out[..., second] = x[..., given[0]], x[..., given[1]]
+    return out

@@ -1,0 +1,243 @@
+"""The rotations of models, live in transformers: their own tables handed to their own functions, preset by preset.
+
+In float32 both sides err by a few roundings. In float16 and bfloat16 every rounding is where the library has it, so
+the numbers are equal but for the few whose tables differ by a last place: PyTorch's cosines err by up to an ulp.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from service.engine.rounding import DTYPES
+from service.engine.scheme import Usage
+from tests.engine.answers import Array, answer
+from tests.golden.frozen import library
+from tests.oracles.usages import proves
+
+pytestmark = pytest.mark.oracle
+
+POSITIONS = (0, 1, 2, 17, 40, 93)
+NEAR = 100 * 2.0**-24 * 8  # what a float32 angle below 100 may be wrong by, after two ulp of its frequency
+NARROW = ("float16", "bfloat16")
+FORMATS = ("float32", *NARROW)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model's rotation: whose configuration and module, how wide heads are, and what its function is called."""
+
+    folder: str
+    prefix: str
+    dim: int = 24
+    config: dict[str, Any] = field(default_factory=dict)
+    function: str = "apply_rotary_pos_emb"
+    module: str = ""
+    base: float = 10000.0
+    given: str = "cos-sin"  # what the function takes: cos-sin, or complex numbers by heads-length or length-heads
+
+    def tables(self, dtype: Any) -> Any:
+        """The model's own tables, for vectors of that number format."""
+        owner = f"transformers.models.{self.folder}"
+        configs = library(f"{owner}.configuration_{self.folder}")
+        rope = {"rope_type": "default", "rope_theta": self.base, **self.config.get("rope", {})}
+        widths = {"hidden_size": self.dim, "num_attention_heads": 1, "head_dim": self.dim}
+        chosen = {**widths, **self.config.get("widths", {})}
+        config = getattr(configs, f"{self.prefix}Config")(rope_parameters=rope, **chosen)
+        module = getattr(library(f"{owner}.modeling_{self.folder}"), self.module or f"{self.prefix}RotaryEmbedding")
+        torch = library("torch")
+        return module(config)(torch.zeros(1, dtype=dtype), torch.tensor(POSITIONS)[None])
+
+    def turned(self, q: Any, k: Any) -> tuple[Any, Any]:
+        """Queries and keys (1, heads, length, dim) as the model turns them."""
+        rotate = getattr(library(f"transformers.models.{self.folder}.modeling_{self.folder}"), self.function)
+        tables = self.tables(q.dtype)
+        if self.given == "cos-sin":
+            return tuple(rotate(q, k, *tables))
+        if self.given == "length-heads":
+            both = rotate(q.transpose(1, 2), k.transpose(1, 2), tables)
+            return both[0].transpose(1, 2), both[1].transpose(1, 2)
+        return tuple(rotate(q, k, tables))
+
+
+def to_torch(array: Array) -> Any:
+    torch = library("torch")
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.tensor(array.view(np.int16)).view(torch.bfloat16)
+    return torch.tensor(array)
+
+
+def to_numpy(tensor: Any) -> Array:
+    torch = library("torch")
+    tensor = tensor.contiguous()
+    if tensor.dtype == torch.bfloat16:
+        bits: Array = tensor.view(torch.int16).numpy()
+        return bits.view(ml_dtypes.bfloat16)
+    array: Array = tensor.numpy()
+    return array
+
+
+def vectors(dim: int, dtype: str) -> tuple[Array, Array]:
+    """Five heads of queries, and two of keys."""
+    random = np.random.default_rng(dim)
+    q, k = (random.uniform(-4, 4, (1, heads, len(POSITIONS), dim)) for heads in (5, 2))
+    return q.astype(DTYPES[dtype]), k.astype(DTYPES[dtype])
+
+
+def compare(dtype: str, ours: dict[str, Array], theirs: dict[str, Any], given: dict[str, Array]) -> None:
+    """Equal in 16 bits but for one in a thousand, which is off by an ulp or two; in float32 within the roundings."""
+    for name, turned in ours.items():
+        library_s = to_numpy(theirs[name])
+        assert turned.dtype == library_s.dtype
+        assert (turned != given[name]).any()
+        difference = np.abs(turned.astype(np.float64) - library_s.astype(np.float64))
+        if dtype == "float32":
+            assert difference.max() <= 4 * (NEAR + 6 * 2.0**-24)
+        else:
+            assert (turned != library_s).mean() <= 1e-3
+            assert difference.max() <= 8 * 2.0 ** {"float16": -11, "bfloat16": -8}[dtype]
+
+
+LATENT = {"widths": {"qk_rope_head_dim": 24}}
+MODELS = {
+    "llama": Model("llama", "Llama"),
+    "gpt-neox": Model("gpt_neox", "GPTNeoX", config={"rope": {"partial_rotary_factor": 0.25}}),
+    "phi-4-mini": Model("phi3", "Phi3", config={"rope": {"partial_rotary_factor": 0.75}}),
+    "olmo": Model("olmo2", "Olmo2"),
+    "cohere": Model("cohere", "Cohere"),
+    "glm": Model("glm", "Glm", config={"rope": {"partial_rotary_factor": 0.5}}),
+    "ernie-4-5": Model("ernie4_5", "Ernie4_5"),
+    "llama-4": Model(
+        "llama4", "Llama4Text", function="apply_rotary_emb", module="Llama4TextRotaryEmbedding", given="length-heads"
+    ),
+    "deepseek-v2": Model("deepseek_v2", "DeepseekV2", config=LATENT, function="apply_rotary_emb", given="complex"),
+    "deepseek-v3": Model("deepseek_v3", "DeepseekV3", config=LATENT, function="apply_rotary_pos_emb_interleave"),
+    "nanochat": Model("nanochat", "NanoChat"),
+}
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@proves("apply/rope", MODELS)
+def test_a_model_turns_as_its_preset(usage: Usage, oracle: Model, dtype: str) -> None:
+    q, k = vectors(oracle.dim, dtype)
+    theirs = dict(zip("qk", oracle.turned(to_torch(q), to_torch(k)), strict=True))
+    ours = answer("apply/rope", {"q": q, "k": k}, positions=POSITIONS, **usage.parameters)
+    compare(dtype, ours, theirs, {"q": q, "k": k})
+
+
+@proves("encodings/rope", {"llama-4": MODELS["llama-4"]})
+def test_llama_4s_complex_table(usage: Usage, oracle: Model) -> None:
+    theirs = library("torch").view_as_real(replace(oracle, base=500_000.0).tables(library("torch").float32)).numpy()[0]
+    ours = answer("encodings/rope", dim=oracle.dim, positions=POSITIONS, **usage.parameters)["complex"]
+    assert ours.shape == theirs.shape == (len(POSITIONS), oracle.dim // 2, 2)
+    assert np.abs(ours - theirs).max() <= NEAR
+    assert np.abs(theirs[..., 1]).max() > 0.5
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_phi_3_and_interleaving_switched_off_in_deepseek(dtype: str) -> None:
+    for model in (Model("phi3", "Phi3"), Model("deepseek_v3", "DeepseekV3", config=LATENT)):
+        q, k = vectors(model.dim, dtype)
+        theirs = dict(zip("qk", model.turned(to_torch(q), to_torch(k)), strict=True))
+        ours = answer("apply/rope", {"q": q, "k": k}, positions=POSITIONS, arithmetic="float32")
+        compare(dtype, ours, theirs, {"q": q, "k": k})
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize(("layer", "base"), [("sliding_attention", 10_000.0), ("full_attention", 1_000_000.0)])
+def test_gemma_3_has_a_base_for_each_type_of_layer(dtype: str, layer: str, base: float) -> None:
+    torch, owner = library("torch"), library("transformers.models.gemma3.modeling_gemma3")
+    config = library("transformers.models.gemma3.configuration_gemma3").Gemma3TextConfig(
+        hidden_size=24, num_attention_heads=1, head_dim=24
+    )
+    q, k = vectors(24, dtype)
+    at = torch.tensor(POSITIONS)[None]
+    tables = owner.Gemma3RotaryEmbedding(config)(to_torch(q), at, layer_type=layer)
+    theirs = dict(zip("qk", owner.apply_rotary_pos_emb(to_torch(q), to_torch(k), *tables), strict=True))
+    ours = answer("apply/rope", {"q": q, "k": k}, positions=POSITIONS, base=base, arithmetic="float32")
+    compare(dtype, ours, theirs, {"q": q, "k": k})
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@proves("apply/rope", {"deepseek-v4": 96})
+def test_deepseek_v4_turns_the_last_channels(usage: Usage, oracle: int, dtype: str) -> None:
+    owner = library("transformers.models.deepseek_v4.modeling_deepseek_v4")
+    q, k = vectors(oracle, dtype)
+    # Its module reads widths from a whole configuration: Llama's tables of 64 channels are the same numbers.
+    cos, sin = (table[..., :32] for table in Model("llama", "Llama", dim=64).tables(to_torch(q).dtype))
+    theirs = {name: owner.apply_rotary_pos_emb(to_torch(x), cos, sin) for name, x in (("q", q), ("k", k))}
+    ours = answer("apply/rope", {"q": q, "k": k}, positions=POSITIONS, **usage.parameters)
+    compare(dtype, ours, theirs, {"q": q, "k": k})
+    assert np.array_equal(ours["q"][..., :32], q[..., :32])
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_gptj_in_every_format(dtype: str) -> None:
+    owner = library("transformers.models.gptj.modeling_gptj")
+    q, k = vectors(24, dtype)
+    table = to_torch(np.zeros(1, DTYPES[dtype])).dtype
+    sin, cos = owner.create_sinusoidal_positions(100, 16)[list(POSITIONS)].to(table).chunk(2, dim=-1)
+    ours = answer(
+        "apply/rope", {"q": q, "k": k}, positions=POSITIONS, pairing="interleaved", rotary_dim=16, arithmetic="float32"
+    )
+    for name, x in (("q", q), ("k", k)):
+        rows = to_torch(x).transpose(1, 2)
+        turned = owner.apply_rotary_pos_emb(rows[..., :16], sin[None], cos[None]).transpose(1, 2)
+        compare(dtype, {name: ours[name][..., :16]}, {name: turned}, {name: x[..., :16]})
+        assert np.array_equal(ours[name][..., 16:], x[..., 16:])
+
+
+AXES = np.random.default_rng(8).integers(0, 40, (len(POSITIONS), 3))
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@proves("apply/rope-axes", {"qwen3-vl": ("qwen3_vl", "Qwen3VLTextRotaryEmbedding", [24, 20, 20])})
+def test_qwen3_vl(usage: Usage, oracle: tuple[str, str, list[int]], dtype: str) -> None:
+    folder, name, sections = oracle
+    torch, owner = library("torch"), library(f"transformers.models.{folder}.modeling_{folder}")
+    configs = library(f"transformers.models.{folder}.configuration_{folder}")
+    rope = {
+        "rope_type": "default",
+        "rope_theta": float(usage.parameters["base"]),
+        "mrope_section": sections,
+        "mrope_interleaved": True,
+    }
+    config = configs.Qwen3VLTextConfig(hidden_size=128, num_attention_heads=1, head_dim=128, rope_parameters=rope)
+    q, k = vectors(128, dtype)
+    tables = getattr(owner, name)(config)(to_torch(q), torch.tensor(AXES.T[:, None]))
+    theirs = dict(zip("qk", owner.apply_rotary_pos_emb(to_torch(q), to_torch(k), *tables), strict=True))
+    given = {"q": q, "k": k, "positions": AXES}
+    ours = answer("apply/rope-axes", given, arithmetic="float32", **usage.parameters)
+    compare(dtype, ours, theirs, given)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@proves("apply/rope-axes", {"qwen2-vl-vision": ("qwen2_vl", "qwen3_vl")})
+def test_vision_towers_turn_in_float32(usage: Usage, oracle: tuple[str, ...], dtype: str) -> None:
+    torch, at = library("torch"), AXES[:, :2]
+    q, k = (array[0].swapaxes(0, 1) for array in vectors(80, dtype))  # (length, heads, dim)
+    inverse: Callable[..., Any] = torch.arange
+    frequencies = 1.0 / (10000.0 ** (inverse(0, 40, 2, dtype=torch.float) / 40))
+    angles = (torch.tensor(at)[..., None].float() * frequencies).flatten(1)
+    tables = (torch.cat([angles, angles], dim=-1).cos(), torch.cat([angles, angles], dim=-1).sin())
+    given = {"q": q, "k": k, "positions": at}
+    ours = answer("apply/rope-axes", given, axes="length-heads", **usage.parameters)
+    for folder in oracle:
+        owner = library(f"transformers.models.{folder}.modeling_{folder}")
+        turned = owner.apply_rotary_pos_emb_vision(to_torch(q), to_torch(k), *tables)
+        compare(dtype, ours, dict(zip("qk", turned, strict=True)), given)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_an_odd_partial_width_turns_a_channel_more(dtype: str) -> None:
+    """int(26 * 0.35) = 9: what `left_out` says of it holds."""
+    model = Model("phi3", "Phi3", dim=26, config={"rope": {"partial_rotary_factor": 0.35}})
+    q, k = vectors(model.dim, dtype)
+    theirs = dict(zip("qk", model.turned(to_torch(q), to_torch(k)), strict=True))
+    own = tuple(10_000.0 ** (-2 * pair / 9) for pair in range(5))
+    chosen = {"rotary_dim": 10, "rope_type": "frequencies", "frequencies": own, "arithmetic": "float32"}
+    ours = answer("apply/rope", {"q": q, "k": k}, positions=POSITIONS, **chosen)
+    compare(dtype, ours, theirs, {"q": q, "k": k})
