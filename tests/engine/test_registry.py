@@ -21,7 +21,7 @@ FOLDERS = {name: name for name in ("analyses", "biases", "encodings", "learned",
 Records = pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: "/".join(scheme.key))
 ROUNDING = {
     "permutations": {"integer"},
-    "analyses": {"faithful"},
+    "analyses": {"correct", "faithful"},
     "encodings": {"correct"},
     "biases": {"correct", "faithful", "integer"},
     "masks": {"correct"},

@@ -316,6 +316,12 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
     ),
     "apply alibi": ("apply/alibi", {"form": "symmetric"}, {"x": RANDOM.standard_normal((2, 3, 15, 10))}),
 }
+# What no request above is about is tried with the first example of its record.
+REQUESTS |= {
+    scheme.name: ("/".join(scheme.key), dict(scheme.examples[0].query), {})
+    for scheme in SCHEMES
+    if not scheme.needs_body and "/".join(scheme.key) not in {address for address, _, _ in REQUESTS.values()}
+}
 WHOLE: dict[str, dict[str, Array]] = {}
 CACHES = {limit: TableCache(limit) for limit in (0, 20_000, 1 << 22)}
 
