@@ -109,6 +109,8 @@ def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]
     if scheme.key == ("encodings", "rope-axes"):
         # As many axes as the usage has sections; even sides, for blocks of patches.
         needed["grid"] = ",".join(["3", "2", "4", "6"][-len(example.parameters["sections"].split(",")) :])
+    if scheme.key == ("learned", "resample") and example.parameters["method"] == "linear":
+        return {"length": "7", **example.parameters}
     names = [name for name in scheme.params.model_fields if (scheme.key, name) not in NOT_NEEDED]
     fitting = {name: text for name, text in needed.items() if name in names}
     return fitting | NEEDED.get(scheme.key, {}) | dict(example.parameters)
