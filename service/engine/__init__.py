@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from service.engine.analyses import precision
+from service.engine.analyses import precision, wavelengths
 from service.engine.biases import (
     alibi,
     alibi_slopes,
@@ -103,6 +103,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     padding.SCHEME,
     combined.SCHEME,
     precision.SCHEME,
+    wavelengths.SCHEME,
     permutation_rope.SCHEME,
     lookup.SCHEME,
     resample.SCHEME,

@@ -1,0 +1,90 @@
+"""How many positions each pair of a rotary embedding needs for one turn."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from service.engine.errors import Refusal
+from service.engine.frequencies import refuse_overflow
+from service.engine.numbers.reals import Reals, pi
+from service.engine.quantities import DType, ExactInteger, HeadDim
+from service.engine.rotation.rope_block import ROPE_BLOCK
+from service.engine.rotation.rotary import Rotary, fastest, resolved, table_width
+from service.engine.rotation.scaling import Scaling, scaling_notes
+from service.engine.rotation.scaling_exact import scaled_frequencies
+from service.engine.rounding import DTYPES
+from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage
+from service.engine.waves import values
+
+TrainedLength = Annotated[
+    ExactInteger | None,
+    Field(ge=1, description="Positions that a model was trained on; `facts` count the longer waves."),
+]
+
+
+class Wavelengths(Scaling):
+    """Parameters of `analyses/wavelengths`."""
+
+    dim: HeadDim
+    trained_length: TrainedLength = None
+    dtype: DType = "float64"
+
+
+def _exact(params: Wavelengths) -> Reals:
+    """2 pi / w_k; refuses scalings under which a pair stands still."""
+    width = table_width(params, params.dim)
+    fastest(Rotary(**params.model_dump(include=set(Scaling.model_fields))), width)
+    frequencies = scaled_frequencies(resolved(params, params.dim), width)
+    if not all(frequencies):
+        detail = f"rope_type={params.rope_type} has pairs that do not turn; a wave needs a frequency above 0"
+        raise Refusal("rope_type", "conflict", detail)
+    return frequencies.reciprocal() * (2 * pi())
+
+
+def _tensors(params: Wavelengths, _inputs: Inputs) -> Tensors:
+    waves = _exact(params).rounded()
+    refuse_overflow(float(waves.max()), params.dtype, "the longest wavelength")
+    return {"wavelengths": Tensor(("frequency",), waves.shape, params.dtype)}
+
+
+def _rows(params: Wavelengths, _inputs: Inputs, state: Reals, _tensor: str, _start: int, _stop: int) -> Array:
+    return values(state, DTYPES[params.dtype])[None]
+
+
+def _facts(params: Wavelengths, _inputs: Inputs) -> Facts:
+    waves = _exact(params).rounded()
+    facts: Facts = {"shortest": float(waves.min()), "longest": float(waves.max())}
+    if params.trained_length is not None:
+        facts["longer_than_trained"] = int((waves > params.trained_length).sum())
+    return facts
+
+
+DESCRIPTION = """\
+`2 pi / w_k` for each frequency w_k, in positions: `w_k = base^(-2k/rotary_dim)`, or scaled as `encodings/rope` has it.
+Pairs whose wave is longer than `trained_length` never made a whole turn in training: position interpolation, YaRN and
+Llama 3 differ in what they do to those. The waves of `encodings/sinusoidal` with its default frequencies are the same.
+
+**Axes**: (frequency), the fastest first unless a scaling orders them otherwise."""
+
+SCHEME: Scheme[Wavelengths, Reals] = Scheme(
+    family="analyses",
+    name="wavelengths",
+    title="Wavelengths of a rotary embedding",
+    description=DESCRIPTION,
+    reference="Peng et al., YaRN: Efficient Context Window Extension of Large Language Models, 2023, section 3.1",
+    params=Wavelengths,
+    rounding="correct",
+    tensors=_tensors,
+    prepare=lambda params, _inputs: _exact(params),
+    rows=_rows,
+    resolve=lambda params, _inputs: resolved(params, params.dim),
+    facts=_facts,
+    notes=lambda params, _inputs: scaling_notes(params),
+    pasted=ROPE_BLOCK,
+    examples=(
+        Example("A head of 128 channels", {"dim": "128"}),
+        Example("Llama 2, trained on 4096 positions", {"dim": "128", "trained_length": "4096"}),
+    ),
+    used_by=(Usage("Sinusoidal tables of the paper and RoPE with base 10000", {}),),
+    properties={"learned parameters": "none", "grows": "geometrically, with the base as the ratio of the ends"},
+)
