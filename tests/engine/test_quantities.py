@@ -180,3 +180,8 @@ def test_conventions_are_named_choices(kind: str, choices: list[str]) -> None:
     assert [adapter.validate_python(choice) for choice in choices] == choices
     for wrong in (choices[0].upper(), choices[0] + " ", "true", ""):
         assert "Input should be" in message(adapter, wrong)
+
+
+@pytest.mark.parametrize("value", [5, 1.5, {"0": 1}])
+def test_a_list_is_text_or_a_list(value: object) -> None:
+    assert message(POSITIONS, value) == "Input should be a valid tuple"
