@@ -10,7 +10,7 @@ peer makes it; "blocks" is what the service does with a table that large: blocks
 Two threads of ours are no faster than one: a numpy call on a block that stays in cache takes some ten microseconds,
 less than a thread needs to wake up when the interpreter's lock is handed over. Calls of 100 microseconds do run side by
 side, but on blocks so large (1 MiB each) they leave the cache. Buffered calls that multiply and round in one step, of a
-whole megabyte each, do run side by side too, and take half as much again of processor time: on two cores nothing is won.
+whole megabyte each, do run side by side too, and take half as much processor time again: two cores win nothing.
 """
 
 import argparse
