@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 from urllib.parse import quote
 
 from service.inprocess import Answer, Request, answer
@@ -100,7 +100,7 @@ def _body(name: str | None) -> Iterator[BinaryIO | None]:
 class Sink:
     """Takes the bytes of the answer; `keep` says that they are all there."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self.file = file
         self.kept = False
 
@@ -135,7 +135,7 @@ def _replacement(target: Path) -> Iterator[Sink]:
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
         temporary = Path(file.name)
         try:
-            sink = Sink(file)  # type: ignore[arg-type]  # a temporary file writes bytes
+            sink = Sink(file)
             yield sink
             if sink.kept:
                 temporary.chmod(0o666 & ~_umask())

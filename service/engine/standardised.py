@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from service.engine.arithmetics import Exact
+from service.engine.numbers.blocks import BLOCK_VALUES
 from service.engine.numbers.pairs import Floats, Pair, add
 from service.engine.numbers.reals import MANY_DIGITS, Reals, pair, pi
 from service.engine.numbers.sines import Angles, sine_cosine_of_turn
 from service.engine.positions import Values
 from service.engine.rounding import decide, nearest_of_sum
 from service.engine.scheme import Array
-from service.engine.waves import BLOCK_VALUES, Waves
+from service.engine.waves import Waves
 
 ROUNDED = 2.0**-98  # what the sum with the shift loses, relative to its terms
 

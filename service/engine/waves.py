@@ -17,23 +17,22 @@ Rounding is thereby correct whatever way a value was reached, so no decompositio
 processor can show in the bytes: any rows computed alone equal the same rows of the whole.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import localcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from service.engine.numbers.blocks import (
+    BLOCK_VALUES,
     LOUDEST_HALF,
     MOST_OCTAVES,
     ROWS_ERROR,
-    Array,
     Block,
     Grid,
     Offsets,
     Outs,
-    Places,
     Scratch,
     Target,
     Waveform,
@@ -42,16 +41,15 @@ from service.engine.numbers.blocks import (
 from service.engine.numbers.pairs import Floats, Pair, Rows, multiply
 from service.engine.numbers.reals import MANY_DIGITS, Number, Reals, pair, real
 from service.engine.numbers.sines import Angles, Indices, turned
+from service.engine.numbers.undecided import Pending, Plan, Undecided, rounded, runs, settle_exactly
 from service.engine.rounding import decide, nearest_of_sum
 
 FARTHEST = 2**53
-BLOCK_VALUES = 16384  # 128 KiB of float64: a block and its few companions stay in a core's second-level cache
 PANEL_CHANNELS = 128
 GROUP = 128  # base rows prepared and held together
 MOST_KEPT = 4096  # frequencies, beyond which the groups are not kept for the next call
 FEW_ROWS = 32  # not worth a table
 SHARED = 8  # scattered positions are worth a table when that many share a base row, on average
-PENDING = 8192  # undecided values computed again together
 
 
 class Waves:
@@ -148,7 +146,7 @@ class Panel:
         """
         size = self.stride * GROUP
         if not isinstance(positions, range):
-            yield from _runs(len(positions), size // SHARED)
+            yield from runs(len(positions), size // SHARED)
             return
         start = 0
         while start < len(positions):
@@ -207,7 +205,7 @@ class Panel:
             return None
         rows = Rows(*self.angles.of_unit_amplitude(bases[:, None] * self.stride, slice(None)))
         at = offset.astype(np.intp)
-        blocks = (Block(run, which[run], at[run]) for run in _runs(positions.size, self.stride))
+        blocks = (Block(run, which[run], at[run]) for run in runs(positions.size, self.stride))
         return Plan(self._grid(rows, _farthest(positions)), blocks, lambda row: (which[row], at[row]))
 
     def _grid(self, bases: Rows, farthest: float) -> Grid:
@@ -241,7 +239,7 @@ class Panel:
 
     def _write_singly(self, positions: Floats, outs: Outs) -> None:
         """Each value for itself: narrow ones in float64, and what that leaves open, like float64, in double-double."""
-        for rows in _runs(len(positions), self.stride):
+        for rows in runs(len(positions), self.stride):
             at, group = positions[rows, None], {form: out[rows] for form, out in outs.items()}
             narrow = {form: out for form, out in group.items() if out.dtype != np.float64}
             if narrow:
@@ -250,7 +248,7 @@ class Panel:
                 value, error = self.angles.at(at, slice(None)), self.angles.errors(at, slice(None))
                 for form, out in wide.items():
                     out[...], undecided = decide(*value[form], error[form], out.dtype)
-                    _settle_exactly(self.angles, form, at[:, 0], np.argwhere(undecided), out)
+                    settle_exactly(self.angles, form, at[:, 0], np.argwhere(undecided), out)
 
     def _write_plainly(self, at: Floats, outs: Outs) -> None:
         pending = Pending(self.angles, at[:, 0], outs)
@@ -281,110 +279,11 @@ class Groups:
         self._grids = ((group, grid), *(held for held in self._grids if held[0] != group))[: self.kept]
 
 
-class Plan(NamedTuple):
-    """How rows are made of a grid: in which blocks, and of which base row and which offset row each is."""
-
-    grid: Grid
-    blocks: Iterator[Block]
-    places: Callable[[Indices], tuple[Indices, Indices]]
-
-
-class Undecided:
-    """Values that blocks left undecided, settled many at a time."""
-
-    def __init__(self, angles: Angles, plan: Plan, positions: range | Floats, target: Target) -> None:
-        self.angles, self.plan, self.positions, self.target = angles, plan, positions, target
-        self._forms = np.array([int(form) for form in target.outs])
-        self._row_size = angles.speed.size * self._forms.size
-        self._found: list[Indices] = []
-        self._size = 0
-
-    def add(self, start: int, flat: Indices) -> None:
-        """Note these values of a block whose first row that is, and settle when there are many."""
-        if flat.size:
-            self._found.append(flat + start * self._row_size)
-            self._size += flat.size
-        if self._size >= PENDING:
-            self.settle()
-
-    def settle(self) -> None:
-        """Decide by the float64 that they came from, then in double-double, then with 80 digits."""
-        if not self._found:
-            return
-        flat = np.concatenate(self._found)
-        self._found, self._size = [], 0
-        if self.target.dtype != np.float64:
-            flat = self._decide(flat, self.plan.grid.narrow)
-        if flat.size:
-            flat = self._decide(flat, self.plan.grid.closely)
-        if flat.size:
-            self._settle_exactly(flat)
-
-    def _decide(self, flat: Indices, look: Callable[[Places], tuple[Pair, Floats]]) -> Indices:
-        """Write what is decided so; the rest."""
-        row, channel, place = self._unravelled(flat)
-        value, error = look(Places(self._forms[place], channel, *self.plan.places(row)))
-        rounded, undecided = decide(*value, error, self.target.dtype)
-        for index, out in enumerate(self.target.outs.values()):
-            of_form = place == index
-            out[row[of_form], channel[of_form]] = rounded[of_form]
-        return flat[undecided]
-
-    def _unravelled(self, flat: Indices) -> tuple[Indices, Indices, Indices]:
-        row, within = np.divmod(flat, self._row_size)
-        channel, place = np.divmod(within, self._forms.size)
-        return row, channel, place
-
-    def _settle_exactly(self, flat: Indices) -> None:
-        row, channel, place = self._unravelled(flat)
-        for index, (form, out) in enumerate(self.target.outs.items()):
-            left = np.stack((row, channel), axis=1)[place == index]
-            _settle_exactly(self.angles, form, self.positions, left, out)
-
-
-class Pending:
-    """Values that are computed each for itself."""
-
-    def __init__(self, angles: Angles, positions: range | Floats, outs: Outs) -> None:
-        self.angles, self.positions, self.outs = angles, positions, outs
-
-    def compute(self, form: Waveform, out: Array, rows: Indices, channels: Indices) -> None:
-        """Write these values: in double-double, and with 80 digits what is undecided even so."""
-        for run in _runs(rows.size, BLOCK_VALUES):
-            row, channel = rows[run], channels[run]
-            where = _picked(self.positions, row)
-            value = self.angles.at(where, channel)[form]
-            out[row, channel], undecided = decide(*value, self.angles.errors(where, channel)[form], out.dtype)
-            left = np.stack((row, channel), axis=1)[undecided]
-            _settle_exactly(self.angles, form, self.positions, left, out)
-
-
 def _farthest(positions: range | Floats) -> float:
     """The largest distance from 0."""
     if isinstance(positions, range):
         return float(max(-positions[0], positions[-1], 0))
     return float(np.abs(positions).max())
-
-
-def _picked(positions: range | Floats, rows: Indices) -> Floats:
-    """The positions of some rows."""
-    return (rows + positions.start).astype(np.float64) if isinstance(positions, range) else positions[rows]
-
-
-def _settle_exactly(
-    angles: Angles, form: Waveform, positions: range | Floats, left: Indices, out: NDArray[Any]
-) -> None:
-    for i, k in left.tolist():
-        out[i, k] = _rounded(angles.exactly(float(positions[i]), k)[form], out.dtype)
-
-
-def _rounded(exact: tuple[float, float], dtype: DTypeLike) -> Any:
-    high, low = np.array(exact, np.float64)[:, None]
-    return nearest_of_sum(high, low, dtype)[0]
-
-
-def _runs(length: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, length)) for start in range(0, length, size))
 
 
 def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
@@ -400,7 +299,7 @@ def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
     """
     factor = Pair(*factors.pairs())
     relative_error = np.where(factor.low == 0, 0.0, 2.0**-100)
-    for run in _runs(len(multipliers), max(1, BLOCK_VALUES // max(1, len(factors)))):
+    for run in runs(len(multipliers), max(1, BLOCK_VALUES // max(1, len(factors)))):
         multiplier, part = multipliers[run, None], out[run]
         with np.errstate(over="ignore", invalid="ignore"):
             value = multiply(Pair(multiplier, np.zeros_like(multiplier)), factor)
@@ -410,7 +309,7 @@ def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
         for i, k in np.argwhere(undecided | _out_of_range(size, multiplier, factor.high)).tolist():
             with localcontext(MANY_DIGITS):
                 exact = pair(real(float(multiplier[i, 0])) * factors.numbers[k])
-            part[i, k] = _rounded(exact, out.dtype)
+            part[i, k] = rounded(exact, out.dtype)
 
 
 def _out_of_range(size: Floats, multiplier: Floats, factor: Floats) -> NDArray[np.bool_]:

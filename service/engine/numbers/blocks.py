@@ -43,6 +43,7 @@ Array = NDArray[Any]
 Singles = NDArray[np.float32]
 Turns = NDArray[np.complex128]
 
+BLOCK_VALUES = 16384  # 128 KiB of float64: a block and its few companions stay in a core's second-level cache
 U = 2.0**-53
 NARROW_ERROR = 5 * U
 DOUBLE_ERROR = 32 * 2.0**-26 * U

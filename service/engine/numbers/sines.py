@@ -218,7 +218,7 @@ def _taylor(angle: Pair) -> tuple[Pair, Pair]:
     square = multiply(angle, angle)
     sine = multiply(square, _horner(square, _SINE_SERIES))
     cosine = multiply(square, _horner(square, _COSINE_SERIES))
-    one = Pair(np.float64(1.0), np.float64(0.0))  # type: ignore[arg-type]  # numpy scalars broadcast
+    one = Pair(np.array(1.0), np.array(0.0))
     return add(angle, multiply(angle, sine)), add(one, cosine)
 
 

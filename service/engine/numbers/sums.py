@@ -116,8 +116,8 @@ def write_line(at: Floats, slope: float, height: float, out: NDArray[Any]) -> No
     [0.25, 1.75]
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        product = two_product(at, np.float64(slope))  # type: ignore[arg-type]  # a scalar broadcasts
-        high, rest = two_sum(product.high, np.float64(height))  # type: ignore[arg-type]  # likewise
+        product = two_product(at, np.array(slope, np.float64))
+        high, rest = two_sum(product.high, np.array(height, np.float64))
         low = rest + product.low
         error = 2.0**-52 * np.abs(low)
     out[...], undecided = decide(high + 0.0, low, error, out.dtype)

@@ -121,7 +121,7 @@ class ExactXPos:
     def _closely(self, at: Floats, form: int) -> tuple[Pair, Floats, NDArray[np.bool_]]:
         """The same in double-double."""
         wave, error = self.waves.at(at, slice(None))[form], self.waves.errors(at, slice(None))[form]
-        distance = two_sum(at, np.float64(-self.decay.center))  # type: ignore[arg-type]  # a scalar broadcasts
+        distance = two_sum(at, np.array(-self.decay.center, np.float64))
         exponent = multiply(divide(distance, exact(np.array(self.decay.scale_base))), self._signed())
         factor = exponential(exponent)
         value = multiply(wave, factor)

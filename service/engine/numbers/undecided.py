@@ -1,0 +1,114 @@
+"""Values that blocks left undecided, decided: by the float64 that they came from, in double-double, with 80 digits."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from service.engine.numbers.blocks import BLOCK_VALUES, Array, Block, Grid, Outs, Places, Target, Waveform
+from service.engine.numbers.pairs import Floats, Pair
+from service.engine.numbers.sines import Angles, Indices
+from service.engine.rounding import decide, nearest_of_sum
+
+PENDING = 8192  # undecided values computed again together
+
+
+class Plan(NamedTuple):
+    """How rows are made of a grid: in which blocks, and of which base row and which offset row each is."""
+
+    grid: Grid
+    blocks: Iterator[Block]
+    places: Callable[[Indices], tuple[Indices, Indices]]
+
+
+class Undecided:
+    """Values that blocks left undecided, settled many at a time."""
+
+    def __init__(self, angles: Angles, plan: Plan, positions: range | Floats, target: Target) -> None:
+        self.angles, self.plan, self.positions, self.target = angles, plan, positions, target
+        self._forms = np.array([int(form) for form in target.outs])
+        self._row_size = angles.speed.size * self._forms.size
+        self._found: list[Indices] = []
+        self._size = 0
+
+    def add(self, start: int, flat: Indices) -> None:
+        """Note these values of a block whose first row that is, and settle when there are many."""
+        if flat.size:
+            self._found.append(flat + start * self._row_size)
+            self._size += flat.size
+        if self._size >= PENDING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Decide by the float64 that they came from, then in double-double, then with 80 digits."""
+        if not self._found:
+            return
+        flat = np.concatenate(self._found)
+        self._found, self._size = [], 0
+        if self.target.dtype != np.float64:
+            flat = self._decide(flat, self.plan.grid.narrow)
+        if flat.size:
+            flat = self._decide(flat, self.plan.grid.closely)
+        if flat.size:
+            self._settle_exactly(flat)
+
+    def _decide(self, flat: Indices, look: Callable[[Places], tuple[Pair, Floats]]) -> Indices:
+        """Write what is decided so; the rest."""
+        row, channel, place = self._unravelled(flat)
+        value, error = look(Places(self._forms[place], channel, *self.plan.places(row)))
+        nearest, undecided = decide(*value, error, self.target.dtype)
+        for index, out in enumerate(self.target.outs.values()):
+            of_form = place == index
+            out[row[of_form], channel[of_form]] = nearest[of_form]
+        return flat[undecided]
+
+    def _unravelled(self, flat: Indices) -> tuple[Indices, Indices, Indices]:
+        row, within = np.divmod(flat, self._row_size)
+        channel, place = np.divmod(within, self._forms.size)
+        return row, channel, place
+
+    def _settle_exactly(self, flat: Indices) -> None:
+        row, channel, place = self._unravelled(flat)
+        for index, (form, out) in enumerate(self.target.outs.items()):
+            left = np.stack((row, channel), axis=1)[place == index]
+            settle_exactly(self.angles, form, self.positions, left, out)
+
+
+class Pending:
+    """Values that are computed each for itself."""
+
+    def __init__(self, angles: Angles, positions: range | Floats, outs: Outs) -> None:
+        self.angles, self.positions, self.outs = angles, positions, outs
+
+    def compute(self, form: Waveform, out: Array, rows: Indices, channels: Indices) -> None:
+        """Write these values: in double-double, and with 80 digits what is undecided even so."""
+        for run in runs(rows.size, BLOCK_VALUES):
+            row, channel = rows[run], channels[run]
+            where = picked(self.positions, row)
+            value = self.angles.at(where, channel)[form]
+            out[row, channel], undecided = decide(*value, self.angles.errors(where, channel)[form], out.dtype)
+            left = np.stack((row, channel), axis=1)[undecided]
+            settle_exactly(self.angles, form, self.positions, left, out)
+
+
+def picked(positions: range | Floats, rows: Indices) -> Floats:
+    """The positions of some rows."""
+    return (rows + positions.start).astype(np.float64) if isinstance(positions, range) else positions[rows]
+
+
+def settle_exactly(angles: Angles, form: Waveform, positions: range | Floats, left: Indices, out: NDArray[Any]) -> None:
+    """Write values (row, channel) with 80 digits."""
+    for i, k in left.tolist():
+        out[i, k] = rounded(angles.exactly(float(positions[i]), k)[form], out.dtype)
+
+
+def rounded(exact: tuple[float, float], dtype: DTypeLike) -> Any:
+    """high + low, rounded once."""
+    high, low = np.array(exact, np.float64)[:, None]
+    return nearest_of_sum(high, low, dtype)[0]
+
+
+def runs(length: int, size: int) -> Iterator[slice]:
+    """Slices of that size, the last perhaps smaller, that make up the length."""
+    return (slice(start, min(start + size, length)) for start in range(0, length, size))
