@@ -10,10 +10,13 @@ import pytest
 from mpmath import mpf
 from numpy.typing import NDArray
 
+from service.engine.scheme import Usage
 from tests.api.problems import refused
 from tests.clients import Client
+from tests.golden.frozen import Numbers
 from tests.oracles.answers import Query, asked, asked_in_json, posted, posted_json
 from tests.oracles.exact import as_fraction, spacing
+from tests.oracles.usages import proves
 
 Reals = list[mpf] | list[Fraction]
 SIMILARITY, DECAY, SHIFT = "/v1/analyses/similarity", "/v1/analyses/decay", "/v1/analyses/shift"
@@ -46,6 +49,129 @@ def faulty(client: Client, address: str, array: NDArray[Any] | None = None) -> s
     answer = client.get(address) if array is None else client.post(address, content=npy(array), headers=BINARY)
     fault = refused(answer, "invalid-parameters")["errors"][0]
     return str(fault.get("parameter") or fault["pointer"])
+
+
+# What libraries compute
+
+
+@proves("analyses/similarity", {"Sinusoidal tables of the paper": "distilbert_d96"})
+def test_similarity_is_that_of_a_librarys_table(direct: Client, sinusoidal: Numbers, usage: Usage, oracle: str) -> None:
+    table, at = sinusoidal[f"{oracle}.table"].astype(np.float64), sinusoidal[f"{oracle}.positions"].astype(int)
+    answered = asked(direct, SIMILARITY, length=512, dim=table.shape[1], **usage.parameters)["similarity"]
+    # The module computes in float64 and rounds its table to float32.
+    assert np.allclose(answered[np.ix_(at, at)], table @ table.T, rtol=0, atol=table.shape[1] * 2.0**-24)
+
+
+@proves(
+    "analyses/decay",
+    {"RoFormer, Llama 2, GPT-NeoX (base 10000)": ("llama_d80", 80), "Llama 3 (base 500000)": ("llama31", 128)},
+)
+def test_decay_is_that_of_a_librarys_frequencies(
+    direct: Client, rope: Numbers, usage: Usage, oracle: tuple[str, int]
+) -> None:
+    name, dim = oracle
+    speeds = rope[f"{name}.inv_freq"].astype(np.float64)
+    answered = asked(direct, DECAY, length=40, dim=dim, **usage.parameters)["score"]
+    assert np.allclose(answered, np.cos(np.arange(40)[:, None] * speeds).mean(axis=1), rtol=0, atol=40 * 2.0**-22)
+
+
+@proves("analyses/decay", {"ALiBi, as BLOOM and MPT have it": ("bloom", "mpt")})
+def test_decay_is_that_of_a_librarys_slopes(
+    direct: Client, alibi: Numbers, usage: Usage, oracle: tuple[str, str]
+) -> None:
+    answered = asked(direct, DECAY, length=40, heads=6, **usage.parameters)["score"]
+    for library in oracle:
+        slopes = alibi[f"{library}.6.slopes"]
+        assert np.allclose(answered, -slopes[:, None] * np.arange(40), rtol=6 * 2.0**-24, atol=0)
+
+
+@proves(
+    "analyses/shift",
+    {
+        "Sinusoidal tables of the paper": "distilbert_d96",
+        "tensor2tensor, fairseq and Marian: all sines, then all cosines": "marian_d128",
+    },
+)
+def test_the_matrix_shifts_a_librarys_table(direct: Client, sinusoidal: Numbers, usage: Usage, oracle: str) -> None:
+    table, at = sinusoidal[f"{oracle}.table"].astype(np.float64), sinusoidal[f"{oracle}.positions"].astype(int)
+    for start, row in zip(at[:-1].tolist(), table, strict=False):
+        for stop, after in zip(at.tolist(), table, strict=True):
+            chosen: dict[str, Query] = {"dim": table.shape[1], "shift": stop - start, "length": 1}
+            matrix = asked(direct, SHIFT, **chosen, **usage.parameters)["matrix"]
+            assert np.allclose(matrix @ row, after, rtol=0, atol=2.0**-22)
+
+
+@proves(
+    "analyses/norm",
+    {
+        "The encodings of the paper and of RoFormer, in Hugging Face form": "half",
+        "The same with the pairs of GPT-J and of Meta's Llama": "interleaved",
+    },
+)
+def test_the_norms_of_what_libraries_add_and_turn(
+    direct: Client, sinusoidal: Numbers, rope: Numbers, usage: Usage, oracle: str
+) -> None:
+    x = np.random.default_rng(9).standard_normal((3, 96))
+    answered = posted(direct, NORM, {"x": x}, **usage.parameters)
+    added = x + sinusoidal["distilbert_d96.table"][:3].astype(np.float64)
+    cos, sin = (rope[f"llama_d96.{wave}"][:3, :48].astype(np.float64) for wave in ("cos", "sin"))
+    a, b = (x[:, :48], x[:, 48:]) if oracle == "half" else (x[:, 0::2], x[:, 1::2])
+    turned_a, turned_b = a * cos - b * sin, b * cos + a * sin
+    dot = (a * turned_a + b * turned_b).sum(axis=1)
+    norm = np.linalg.norm(x, axis=1)
+    assert np.allclose(answered["sinusoidal_norm"], np.linalg.norm(added, axis=1), rtol=2.0**-21, atol=0)
+    assert np.allclose(answered["rope_norm"], norm, rtol=2.0**-23, atol=0)
+    assert np.allclose(answered["rope_cosine"], dot / norm**2, rtol=0, atol=2.0**-21)
+
+
+@proves("analyses/permutation", {"Attention with and without the sinusoidal encoding of the paper": "distilbert_d96"})
+def test_attention_with_a_librarys_table(direct: Client, sinusoidal: Numbers, usage: Usage, oracle: str) -> None:
+    x = np.random.default_rng(8).standard_normal((3, 96))
+    answered = posted(direct, PERMUTATION, {"x": x}, **usage.parameters)
+    assert np.allclose(answered["plain"], attention(x), rtol=0, atol=2.0**-22)
+    assert np.allclose(answered["encoded"], attention(x + sinusoidal[f"{oracle}.table"][:3]), rtol=0, atol=2.0**-18)
+
+
+@proves(
+    "analyses/extrapolation",
+    {"Llama 2, GPT-NeoX (base 10000)": ("llama_d96", 1e4), "Llama 3 (base 500000)": ("llama_d96", 5e5)},
+)
+def test_angles_of_a_librarys_frequencies(
+    direct: Client, rope: Numbers, usage: Usage, oracle: tuple[str, float]
+) -> None:
+    name, base = oracle
+    # The series of another base is the power of the one that the library has.
+    speeds = rope[f"{name}.inv_freq"].astype(np.float64) ** (np.log(base) / np.log(1e4))
+    chosen: dict[str, Query] = {"dim": 96, "trained_length": 100, "length": 400, "dtype": "float64"}
+    answered = asked(direct, EXTRAPOLATION, **chosen, **usage.parameters)
+    assert np.allclose(answered["turns"][0], 399 * speeds / (2 * np.pi), rtol=2.0**-19, atol=0)
+    whole = 99 * speeds >= 2 * np.pi
+    assert (answered["unseen"][0][whole] == 0).all()
+    assert (answered["unseen"][0][399 * speeds < 2 * np.pi] == 300 / 400).all()
+
+
+@proves(
+    "analyses/attention",
+    {
+        "The causal mask alone: NoPE": "none",
+        "The fourth of eight heads with ALiBi": "alibi",
+        "RoPE of a head of 128 channels": "rope",
+    },
+)
+def test_attention_as_models_have_it(direct: Client, alibi: Numbers, usage: Usage, oracle: str) -> None:
+    answered = asked(direct, ATTENTION, length=30, depth=3, **usage.parameters)["profile"]
+    behind = np.arange(30)[:, None] - np.arange(30)
+    speeds = 10000.0 ** -(np.arange(64) / 64)
+    scores = {
+        "none": 0.0 * behind,
+        "alibi": -float(alibi["mpt.8.slopes"][3]) * behind,
+        # Queries and keys of ones, turned, their product divided by sqrt(128).
+        "rope": 2 * np.cos(behind[..., None] * speeds).sum(axis=-1) / np.sqrt(128),
+    }[oracle]
+    weights = np.where(behind >= 0, np.exp(scores), 0)
+    layer = (weights / weights.sum(axis=1, keepdims=True) + np.eye(30)) / 2
+    for depth in range(3):
+        assert np.allclose(answered[depth], np.linalg.matrix_power(layer, depth + 1)[-1], rtol=2.0**-22, atol=0)
 
 
 # Similarity
@@ -91,8 +217,11 @@ def test_the_similarity_of_a_sinusoidal_table_is_that_of_its_rows(direct: Client
 
 
 def test_similarity_says_what_has_no_effect(direct: Client) -> None:
-    answer = direct.post(f"{SIMILARITY}?base=500", content=npy(np.ones((2, 3))), headers=BINARY).json()
-    assert answer["notes"] == ["base has no effect with a table in the body"]
+    answer = direct.post(f"{SIMILARITY}?base=500&length=9", content=npy(np.ones((2, 3))), headers=BINARY).json()
+    assert answer["notes"] == [
+        "length has no effect with a table in the body",
+        "base has no effect with a table in the body",
+    ]
     assert answer["facts"] == {"rows": 2, "channels": 3}
     assert asked_in_json(direct, SIMILARITY, length=2, dim=4)["facts"] == {"norm_squared": 2}
 
@@ -110,8 +239,6 @@ def test_similarity_is_bounded(direct: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "array", "place"),
     [
-        ("length=4", np.ones((2, 2)), "length"),
-        ("dim=4", np.ones((2, 2)), "dim"),
         ("", np.ones((2, 2, 2)), "/tensors/x"),
         ("", np.ones(3), "/tensors/x"),
         ("", np.array([[1.0, np.inf]]), "/tensors/x"),
@@ -201,7 +328,8 @@ def test_decay_refuses(direct: Client, query: str, parameter: str) -> None:
 
 
 def test_only_t5_has_a_table(direct: Client) -> None:
-    assert faulty(direct, f"{DECAY}?length=2&dim=8", np.ones((2, 2))) == "/tensors/table"
+    answer = direct.post(f"{DECAY}?length=2&dim=8", content=npy(np.ones((2, 2))), headers=BINARY)
+    assert answer.json()["notes"] == ["the table in the body has no effect with of=rope"]
 
 
 # Shift

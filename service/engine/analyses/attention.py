@@ -15,7 +15,7 @@ from service.engine.rotation.rotary import Rotary, fastest
 from service.engine.rotation.scaling import Scaling
 from service.engine.rotation.scaling_exact import plain
 from service.engine.rounding import nearest
-from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, unused
+from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, Usage, unused
 
 MOST_WEIGHTS = 1 << 26  # of all layers: about half a second
 LOWEST = -600.0
@@ -135,9 +135,15 @@ SCHEME: Scheme[Attention, Array] = Scheme(
     notes=_notes,
     state_bytes=lambda params, _inputs: 4 * params.depth * params.length + 64 * params.length,
     examples=(
+        Example("Eight positions, two layers", {"length": "8", "depth": "2"}),
         Example("The causal mask alone, four layers", {"length": "64", "depth": "4"}),
         Example("ALiBi: a hollow in the middle", {"of": "alibi", "length": "64", "depth": "6", "slope": "0.0625"}),
         Example("RoPE", {"of": "rope", "length": "64", "depth": "2", "dim": "64"}),
+    ),
+    used_by=(
+        Usage("The causal mask alone: NoPE", {}),
+        Usage("The fourth of eight heads with ALiBi", {"of": "alibi", "slope": "0.0625"}),
+        Usage("RoPE of a head of 128 channels", {"of": "rope", "sharpness": "11.313708498984761"}),
     ),
     properties={"learned parameters": "none"},
 )

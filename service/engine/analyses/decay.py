@@ -19,7 +19,7 @@ from service.engine.rotation.rotary import Rotary, fastest, resolved, table_widt
 from service.engine.rotation.scaling import Scaling, scaling_notes
 from service.engine.rotation.scaling_exact import plain, scaled_frequencies
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, unused
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage, unused
 
 MOST_ANGLES = 1 << 20
 MOST_VALUES = 1 << 24
@@ -83,8 +83,6 @@ def _refuse_many(params: Decay, each: int, limit: int, what: str) -> None:
 
 
 def _tensors(params: Decay, inputs: Inputs) -> Tensors:
-    if "table" in inputs and params.of != "t5":
-        raise Refusal("/tensors/table", "conflict", f"of={params.of} has no table; of=t5 has one")
     if params.of in OF_WAVES:
         _refuse_many(params, _width(params) // 2, MOST_ANGLES, "pairs")
         line = Tensor(("distance",), (params.length,), params.dtype)
@@ -155,8 +153,10 @@ def _facts(params: Decay, _inputs: Inputs) -> Facts:
     return {"pairs": _width(params) // 2} if params.of in OF_WAVES else {"heads": _given(params, "heads")}
 
 
-def _notes(params: Decay, _inputs: Inputs) -> list[str]:
+def _notes(params: Decay, inputs: Inputs) -> list[str]:
     notes = scaling_notes(params) if params.of == "rope" else []
+    if "table" in inputs and params.of != "t5":
+        notes.append(f"the table in the body has no effect with of={params.of}")
     return notes + unused(params, _IDLE[params.of], f"of={params.of}")
 
 
@@ -195,7 +195,17 @@ SCHEME: Scheme[Decay, dict[str, Array]] = Scheme(
         Example("A base of long contexts", {"length": "256", "dim": "128", "base": "500000"}),
         Example("Sinusoidal", {"of": "sinusoidal", "length": "64", "dim": "32"}),
         Example("ALiBi, six heads", {"of": "alibi", "length": "16", "heads": "6"}),
+        Example(
+            "T5, a table of your own",
+            {"of": "t5", "length": "6", "heads": "2", "num_buckets": "4", "max_distance": "8", "direction": "causal"},
+            {"tensors": {"table": [[0.5, -1], [0.25, -2], [0.125, -3], [0, -4]]}},
+        ),
         Example("T5, drawn", {"of": "t5", "length": "64", "heads": "3", "seed": "7", "direction": "causal"}),
+    ),
+    used_by=(
+        Usage("RoFormer, Llama 2, GPT-NeoX (base 10000)", {"base": "10000"}),
+        Usage("Llama 3 (base 500000)", {"base": "500000"}),
+        Usage("ALiBi, as BLOOM and MPT have it", {"of": "alibi"}),
     ),
     properties={"learned parameters": "none, but for T5's table"},
 )

@@ -13,7 +13,7 @@ from service.engine.rotation.rotary import Rotary, fastest
 from service.engine.rotation.scaling import Scaling, completed
 from service.engine.rotation.scaling_exact import scaled_frequencies
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors
+from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, Usage
 
 METHODS = ("none", "linear", "ntk_aware", "yarn")
 MOST_ANGLES = 1 << 23
@@ -142,8 +142,13 @@ SCHEME: Scheme[Extrapolation, dict[str, Floats]] = Scheme(
     facts=_facts,
     state_bytes=lambda params, _inputs: 64 * params.dim,
     examples=(
+        Example("Four pairs, trained on 16 positions", {"dim": "8", "trained_length": "16", "length": "48"}),
         Example("Trained on 4096, used at 16384", {"dim": "128", "trained_length": "4096", "length": "16384"}),
         Example("A large base", {"dim": "64", "trained_length": "2048", "length": "8192", "base": "500000"}),
+    ),
+    used_by=(
+        Usage("Llama 2, GPT-NeoX (base 10000)", {"base": "10000"}),
+        Usage("Llama 3 (base 500000)", {"base": "500000"}),
     ),
     properties={"learned parameters": "none"},
 )

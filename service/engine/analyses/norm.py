@@ -12,7 +12,7 @@ from service.engine.quantities import Base, Offset, Pairing
 from service.engine.rotation.scaling import Scaling
 from service.engine.rotation.scaling_exact import plain
 from service.engine.rounding import nearest
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, fastest
 from service.engine.vectors import refuse_odd_shapes
 
@@ -135,6 +135,10 @@ SCHEME: Scheme[Norm, dict[str, Array]] = Scheme(
             {"offset": "100000", "pairing": "interleaved"},
             {"tensors": {"x": [[0.25, 0.5], [1, -1]]}},
         ),
+    ),
+    used_by=(
+        Usage("The encodings of the paper and of RoFormer, in Hugging Face form", {}),
+        Usage("The same with the pairs of GPT-J and of Meta's Llama", {"pairing": "interleaved"}),
     ),
     properties={"learned parameters": "none", "norm": "changed by adding, kept by turning"},
 )

@@ -10,7 +10,7 @@ from service.engine.numbers.pairs import Floats
 from service.engine.numbers.softmax import attended, scores_of
 from service.engine.quantities import LONGEST_LIST, Base, listed_integers
 from service.engine.rounding import nearest
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
 from service.engine.vectors import refuse_odd_shapes
 
@@ -124,5 +124,6 @@ SCHEME: Scheme[Permutation, dict[str, Array]] = Scheme(
         ),
         Example("An order of your own", {"order": "1,2,0"}, {"tensors": {"x": [[1, 0], [0, 1], [0.5, 0.5]]}}),
     ),
+    used_by=(Usage("Attention with and without the sinusoidal encoding of the paper", {}),),
     properties={"learned parameters": "none"},
 )

@@ -10,7 +10,7 @@ from service.engine.errors import Refusal
 from service.engine.numbers.pairs import Floats, Pair, add, two_product
 from service.engine.quantities import Base, Dim, DType, ExactInteger, FrequencyShift, Layout, Length, Offset
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors
+from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, channels, fastest, frequencies, table_angles, write_table
 from service.engine.waves import FARTHEST, Waves
 
@@ -138,6 +138,10 @@ SCHEME: Scheme[Shift, Array] = Scheme(
     examples=(
         Example("One position on", {"dim": "8"}),
         Example("Three back, all sines first", {"dim": "6", "shift": "-3", "layout": "sin-cos", "length": "10"}),
+    ),
+    used_by=(
+        Usage("Sinusoidal tables of the paper", {}),
+        Usage("tensor2tensor, fairseq and Marian: all sines, then all cosines", {"layout": "sin-cos"}),
     ),
     properties={"learned parameters": "none", "norm": "kept: the matrix is a rotation"},
 )

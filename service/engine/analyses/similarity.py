@@ -11,7 +11,7 @@ from service.engine.numbers.pairs import Floats, Pair, multiply
 from service.engine.numbers.sines import Angles
 from service.engine.quantities import Base, Dim, DType, FrequencyShift, Length
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, unused
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage, unused
 from service.engine.sinusoids import SinusoidalTable, fastest, frequencies
 from service.engine.vectors import refuse_odd_shapes
 
@@ -50,9 +50,6 @@ def _needed(params: Similarity) -> tuple[int, int]:
 def _own(params: Similarity, inputs: Inputs) -> Array:
     """The caller's table, once it is known that it can be compared."""
     table = inputs["x"]
-    for name in ("length", "dim"):
-        if getattr(params, name) is not None:
-            raise Refusal(name, "conflict", f"the table in the body has its own sizes: leave {name} out")
     refuse_odd_shapes("x", table, 2, "a table (rows, channels)")
     if table.ndim != 2:
         raise Refusal("/tensors/x", "shape", f"x has the shape {table.shape}; a table (rows, channels) is needed")
@@ -121,7 +118,8 @@ def _facts(params: Similarity, inputs: Inputs) -> Facts:
 
 
 def _notes(params: Similarity, inputs: Inputs) -> list[str]:
-    return unused(params, ("base", "frequency_shift"), "a table in the body") if "x" in inputs else []
+    sizes_and_waves = ("length", "dim", "base", "frequency_shift")
+    return unused(params, sizes_and_waves, "a table in the body") if "x" in inputs else []
 
 
 DESCRIPTION = """\
@@ -157,5 +155,6 @@ SCHEME: Scheme[Similarity, Floats] = Scheme(
         Example("As cosines", {"length": "8", "dim": "16", "measure": "cosine"}),
         Example("Rows of a table of your own", {}, {"tensors": {"x": [[1, 0, 2], [0, 1, 2], [1, 1, -1]]}}),
     ),
+    used_by=(Usage("Sinusoidal tables of the paper", {}),),
     properties={"learned parameters": "none", "depends on": "the distance, where the table is sinusoidal"},
 )
