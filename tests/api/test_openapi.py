@@ -122,7 +122,7 @@ def test_operation_ids_are_plain_and_different() -> None:
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in OPERATIONS)
     wanted = {"encodings_rope", "encodings_rope_file", "encodings_rope_at", "encodings_rope_at_file"}
     wanted |= {"biases_alibi_slopes", "biases_alibi_slopes_file", "apply_rope", "apply_rope_file"}
-    wanted |= {"schemes_list", "schemes_get", "health_live", "health_ready", "openapi"}
+    wanted |= {"advice", "schemes_list", "schemes_get", "health_live", "health_ready", "openapi"}
     assert wanted <= set(OPERATIONS)
 
 
@@ -335,7 +335,15 @@ def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, 
 
 
 def test_the_other_examples_work(direct: Client) -> None:
-    for name in ("schemes_list", "schemes_get", "health_live", "health_ready", "problems_list", "problems_get"):
+    for name in (
+        "advice",
+        "schemes_list",
+        "schemes_get",
+        "health_live",
+        "health_ready",
+        "problems_list",
+        "problems_get",
+    ):
         _, path, operation = OPERATIONS[name]
         target = path
         for parameter, told in parameters(operation, "path").items():
