@@ -109,7 +109,7 @@ def _advice_path() -> Schema:
         "catalogue",
         "Which scheme to use",
         "Schemes for stated needs, the best first, each with its reasons: the property of the catalogue that decides, "
-        "the points that it gives, and an address that shows the scheme. What cannot do it at all is listed as ruled out.",
+        "its points, and an address that shows the scheme. What cannot do it at all is listed as ruled out.",
         ref("Advice"),
         400,
         422,
