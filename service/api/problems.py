@@ -332,10 +332,11 @@ def unknown_name(
 
 
 def _listed(names: Sequence[str], near: Sequence[str]) -> str:
-    """The names that would do: all of them, or the nearest of too many."""
-    if len(names) <= MOST_LISTED:
-        return f"known are {', '.join(names)}"
-    return f"nearest are {', '.join(near)}" if near else "it is not known"
+    """The names that would do: all of them, or the nearest of too many, or the first of those."""
+    if near and len(names) > MOST_LISTED:
+        return f"nearest are {', '.join(near)}"
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f"known are {', '.join(names[:MOST_LISTED])}{more}"
 
 
 def echo(value: object) -> str:

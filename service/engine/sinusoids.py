@@ -132,7 +132,8 @@ def spread(params: SinusoidalTable, dim: int) -> Fraction:
         raise Refusal(
             "frequency_shift",
             "out_of_range",
-            f"frequency_shift is {params.frequency_shift:g}; for this dim it must be below {float(half):g}",
+            f"frequency_shift is {params.frequency_shift:g}, and dim {dim}: it must be below {float(half):g}, or dim "
+            f"{2 * int(params.frequency_shift) + 2} or more",
             limit=float(half),
         )
     return half - Fraction(params.frequency_shift)

@@ -89,6 +89,8 @@ def _why_not(text: str) -> str:
         return "a + in an address means a space: write the offset as %2B05:30"
     if re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?)?", text, re.ASCII):
         return "which clock is meant is not said: give the time, and Z or an offset, such as 2024-02-29T12:00:00Z"
+    if re.search(r"T[0-9:]+\.\d{7,}", text):
+        return "moments are counted in microseconds: six digits of a second's fraction are the most"
     if re.search(r"T[0-9:.]+.*[A-Za-z]{2,}", text):
         return "names of time zones depend on the machine's tables: give Z or an offset, such as -05:00"
     return "a timestamp such as 2024-02-29T12:00:00Z or 2024-02-29T12:00:00.25-05:30 is needed"

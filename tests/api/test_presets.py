@@ -168,10 +168,11 @@ def test_a_scheme_without_presets_has_no_such_parameter(client: Client) -> None:
     assert fault(document, "preset")["code"] == "unknown"
 
 
-def test_too_many_names_to_list_leave_the_nearest() -> None:
+def test_too_many_names_to_list_leave_the_nearest_or_the_first() -> None:
     names = [f"model-{number}" for number in range(30)]
     found = unknown_name("preset", "model-17b", names, what="preset is 'model-17b'")
     assert found["detail"].startswith("preset is 'model-17b'; nearest are model-17, ")
     assert found["did_you_mean"] == "model-17"
     found = unknown_name("preset", "zzz", names, what="preset is 'zzz'")
-    assert found["detail"] == "preset is 'zzz'; it is not known"
+    listed = ", ".join(names[:24])
+    assert found["detail"] == f"preset is 'zzz'; known are {listed} and 6 more"

@@ -7,6 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from service.engine import by_key
+from service.engine.encodings import gaussian_fourier
 from service.engine.numbers.random_numbers import normal
 from tests.engine.answers import DTYPE_NAMES, Array, assert_rounded_once, only, refused
 from tests.oracles.exact import PRECISION_BITS, real
@@ -85,3 +87,31 @@ def test_refusals_name_the_parameter(
 ) -> None:
     fault = refused(GAUSSIAN, {"positions": np.array([1.0]), **arrays}, **parameters)
     assert (fault.parameter, fault.code) == (named, code)
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "dim", "said"),
+    [
+        (4096, 65536, "points of 4096 coordinates have 134217728 weights then, of 262144 at most: dim=128 or fewer"),
+        (64, 8194, "points of 64 coordinates have 262208 weights then, of 262144 at most: dim=8192 or fewer"),
+        (262145, 2, "points of 262145 coordinates have 262145 weights then, of 262144 at most: fewer coord"),
+    ],
+)
+@pytest.mark.parametrize("brought", [False, True])
+def test_more_weights_than_are_prepared_are_refused_before_one_is_drawn(
+    coordinates: int, dim: int, said: str, brought: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gaussian_fourier, "normal", None)
+    points = {"positions": np.zeros((2, coordinates))}
+    given: dict[str, Any] = {"dim": dim, "coordinates": "last-axis"} | ({} if brought else {"seed": 1})
+    weights = {"weights": np.zeros((1, 1))} if brought else {}
+    fault = refused(GAUSSIAN, points | weights, **given)
+    assert (fault.parameter, fault.code, fault.limit) == ("dim", "too_large", 2**18)
+    assert said in fault.detail
+
+
+def test_the_memory_of_prepared_weights_grows_with_the_coordinates() -> None:
+    scheme = by_key("encodings", "gaussian-fourier")
+    params = scheme.params(dim=8192, seed=1, coordinates="last-axis")
+    assert scheme.state_bytes(params, {"positions": np.zeros((1, 64))}) == 64 * 4096 * 512
+    assert scheme.state_bytes(params, {"positions": np.zeros((1, 1))}) == 4096 * 24576

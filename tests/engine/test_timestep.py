@@ -81,7 +81,8 @@ def test_the_float32_steps_are_announced() -> None:
     ("parameters", "named", "says"),
     [
         ({"dim": 8, "frequency_shift": 4}, "frequency_shift", "below 4"),
-        ({"dim": 2}, "frequency_shift", "below 1"),
+        ({"dim": 2}, "frequency_shift", "frequency_shift is 1, and dim 2: it must be below 1, or dim 4 or more"),
+        ({"dim": 3, "frequency_shift": 2.5}, "frequency_shift", "below 1, or dim 6 or more"),
         ({"dim": 1, "frequency_shift": 0}, "dim", "2 or more"),
         ({"dim": 8, "base": 1e-19, "scale": 1e9, "frequency_shift": 0}, "scale", "2^63"),
         ({"dim": 8, "base": 0.5, "arithmetic": "float32"}, "base", "1 or more"),
@@ -124,6 +125,12 @@ def test_periods_are_rounded_once(dtype: str, dim: int, shortest: float, longest
 def test_periods_refuse(parameters: dict[str, Any], named: str, code: str) -> None:
     fault = refused(TIMESTEP, **{"length": 3, "dim": 8, **parameters})
     assert (fault.parameter, fault.code) == (named, code)
+
+
+def test_diffusers_longest_period_is_a_base() -> None:
+    fault = refused(TIMESTEP, length=3, dim=8, max_period=5000.0)
+    assert fault.detail.endswith("; diffusers' max_period alone is base=5000 here")
+    assert "diffusers" not in refused(TIMESTEP, length=3, dim=8, min_period=1.0).detail
 
 
 def test_periods_leave_no_base() -> None:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from service.engine.attention.weights import seed_of, trained
 from service.engine.errors import Refusal
-from service.engine.frequencies import refuse_overflow, wave_bytes
+from service.engine.frequencies import REAL_BYTES, refuse_overflow, wave_bytes
 from service.engine.numbers.pairs import Floats
 from service.engine.numbers.random_numbers import normal
 from service.engine.numbers.reals import Reals, angle_factor
@@ -20,6 +20,7 @@ from service.engine.scheme import Array, Example, Input, Inputs, Scheme, Tensor,
 from service.engine.sinusoids import channels
 from service.engine.waves import Waves
 
+MOST_WEIGHTS = 1 << 18  # each is prepared as a frequency of its own, in some 15 microseconds
 Output = Annotated[
     Literal["features", "weights"],
     Field(description="`features`: the encoding; `weights`: the weights as drawn, before scale and angle factor."),
@@ -54,6 +55,7 @@ def _tensors(params: GaussianFourier, inputs: Inputs) -> Tensors:
 
 
 def _weights_tensor(params: GaussianFourier, inputs: Inputs) -> Tensor:
+    _refuse_many(params, axes_of_a_point(params.coordinates, inputs))
     largest = float(np.abs(_weights(params, inputs)).max())
     if params.output == "weights":
         refuse_overflow(largest, params.dtype, "the largest weight")
@@ -62,6 +64,15 @@ def _weights_tensor(params: GaussianFourier, inputs: Inputs) -> Tensor:
         raise Refusal("scale", "out_of_range", detail)
     shape = (axes_of_a_point(params.coordinates, inputs), params.dim // 2)
     return Tensor(("coordinate", "feature"), shape, params.dtype)
+
+
+def _refuse_many(params: GaussianFourier, axes: int) -> None:
+    count = axes * params.dim // 2
+    if count > MOST_WEIGHTS:
+        fitting = f"dim={2 * (MOST_WEIGHTS // axes)} or " if axes <= MOST_WEIGHTS else ""
+        said = f"dim is {params.dim}; points of {axes} coordinates have {count} weights then"
+        detail = f"{said}, of {MOST_WEIGHTS} at most: {fitting}fewer coordinates would do"
+        raise Refusal("dim", "too_large", detail, limit=MOST_WEIGHTS, requested=count)
 
 
 def _weights(params: GaussianFourier, inputs: Inputs) -> Floats:
@@ -79,6 +90,11 @@ def _prepare(params: GaussianFourier, inputs: Inputs) -> Waves | Sums:
     factor = angle_factor(params.angle_factor)
     terms = [Reals.of(row) * params.scale * factor for row in _weights(params, inputs).tolist()]
     return Waves(terms[0]) if len(terms) == 1 else Sums(terms)
+
+
+def _state_bytes(params: GaussianFourier, inputs: Inputs) -> int:
+    axes = axes_of_a_point(params.coordinates, inputs)
+    return wave_bytes(params.dim) if axes == 1 else 2 * REAL_BYTES * axes * params.dim // 2
 
 
 def _rows(params: GaussianFourier, inputs: Inputs, state: Waves | Sums, tensor: str, start: int, stop: int) -> Array:
@@ -119,7 +135,7 @@ SCHEME: Scheme[GaussianFourier, Waves | Sums] = Scheme(
     sequence=lambda params, inputs: None if inputs or params.output == "weights" else sequence(params, inputs),
     prepare=_prepare,
     rows=_rows,
-    state_bytes=lambda params, _inputs: wave_bytes(params.dim),
+    state_bytes=_state_bytes,
     inputs=(
         POSITIONS_INPUT,
         Input("weights", "Trained weights: one a feature, or (coordinate, feature) for points.", required=False),

@@ -187,7 +187,8 @@ the steps of PyTorch code (CTRL, Transformer-XL, XLNet, x-transformers and posit
 **Elsewhere**: positions in images are `encodings/sinusoidal-2d`, in video `encodings/sinusoidal-3d`; linear and octave
 bands `encodings/fourier`, random ones `encodings/gaussian-fourier`. The positions of a padded batch
 come from its attention mask or token ids: POST `positions/from-mask` and send its answer as `positions`
-(`preset=fairseq` there and here: from padding_idx + 1 on, padding at padding_idx, whose row is zeros)."""
+(`preset=fairseq` there and here: from padding_idx + 1 on, padding at padding_idx, whose row is zeros). Distances that
+end at Transformer-XL's clamp_len are `biases/transformer-xl`."""
 
 SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     family="encodings",

@@ -60,7 +60,9 @@ def _periods(params: Timestep) -> tuple[float, float] | None:
     given = (params.min_period, params.max_period)
     for name, this, other in (("min_period", *given), ("max_period", *given[::-1])):
         if this is None and other is not None:
-            raise Refusal(name, "missing", f"{name} is missing: the shortest and the longest period come together")
+            detail = f"{name} is missing: the shortest and the longest period come together"
+            lone = f"; diffusers' max_period alone is base={other:g} here" if name == "min_period" else ""
+            raise Refusal(name, "missing", detail + lone)
     if given[0] is None or given[1] is None:
         return None
     if params.arithmetic == "float32":
