@@ -1,14 +1,18 @@
 """Biases that are functions of the distance, against their formulas at many digits, and what they are made of."""
 
+from typing import Any
+
 import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf
 
 from service.engine import by_key
+from service.engine.attention import sandwich_bias
 from service.engine.attention.relative import PIECE
 from service.engine.numbers.logarithms import exact, exponential, log1p_product, natural, power
 from service.engine.numbers.pairs import Pair, divide
+from service.engine.waves import Waves
 from tests.engine.answers import DTYPE_NAMES, assert_rounded_once, close, only, refused
 from tests.oracles.exact import PRECISION_BITS
 
@@ -117,7 +121,7 @@ def sandwich(heads: int, head: int, dim: int, first_index: int, base: float, dis
     return (total - dim // 2) / (mpf(8 * (head + 1)) / heads)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
 @pytest.mark.parametrize(
     "chosen",
     [
@@ -154,7 +158,8 @@ def test_sandwich_is_the_inner_product_of_encodings() -> None:
     ("parameters", "named", "code", "words"),
     [
         ({"dim": 7}, "dim", "odd", "such as 8"),
-        ({"length": 2**21}, "dim", "out_of_range", "fewer keys"),
+        ({"length": 2**21}, "dim", "out_of_range", "67108864 are computed at most in float32: ask for fewer keys"),
+        ({"length": 2**17, "dtype": "float64"}, "dim", "out_of_range", "4194304 are computed at most in float64"),
         ({"dim": 65536, "heads": 64, "dtype": "float16"}, "dtype", "out_of_range", "use bfloat16"),
         ({"base": 1e-19}, "base", "out_of_range", "2^63"),
         ({"offset": 2**53}, "offset", "out_of_range", "2^53"),
@@ -174,15 +179,30 @@ def test_sandwich_facts_and_state() -> None:
     assert scheme.facts(params, {}) == {**placed, "bias_bytes_per_head": 16, "frequencies": 64}
     # Distances far away cost what near ones do: only those between the smallest and the largest are computed.
     far = scheme.params(heads=2, queries=1, keys=4, offset=2**40)
-    assert scheme.state_bytes(far, {}) == scheme.state_bytes(params, {}) == 8 * 5 + 24576
+    assert scheme.state_bytes(far, {}) == scheme.state_bytes(params, {}) == 16 * 5 + 24576
     assert only(SANDWICH, heads=2, queries=1, keys=4, offset=2**40).shape == (2, 1, 4)
 
 
-def test_sandwich_of_more_sines_than_are_computed_together() -> None:
-    together = only(SANDWICH, heads=2, dim=1024, queries=1, keys=1200)
-    for key in (0, 511, 512, 700, 1199):
-        alone = only(SANDWICH, heads=2, dim=1024, queries=1, keys=1, offset=1199 - key)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sandwich_of_more_sines_than_are_computed_together(dtype: str) -> None:
+    together = only(SANDWICH, heads=2, dim=514, queries=1, keys=2400, dtype=dtype)
+    for key in (0, 255, 256, 351, 352, 2047, 2048, 2399):
+        alone = only(SANDWICH, heads=2, dim=514, queries=1, keys=1, offset=2399 - key, dtype=dtype)
         assert together[:, 0, key].tobytes() == alone.tobytes()
+
+
+def test_wide_encodings_are_multiplied_panel_by_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of many frequencies and few rows would be written value by value, twenty times as slowly."""
+    asked: list[tuple[int, int]] = []
+
+    class Recorded(Waves):
+        def write(self, positions: Any, sin: Any, cos: Any) -> None:
+            asked.append((len(positions), self.count))
+            super().write(positions, sin, cos)
+
+    monkeypatch.setattr(sandwich_bias, "Waves", Recorded)
+    only(SANDWICH, heads=1, dim=1000, queries=1, keys=3000)
+    assert asked == [(2048, 128), (952, 128)] * 3 + [(2048, 116), (952, 116)]
 
 
 def fire(c: float, threshold: float, eps: float, query: int, key: int) -> mpf:

@@ -1,12 +1,8 @@
 """Sandwich: the inner products of sinusoidal encodings as a bias, steeper for the first heads (Chi et al., 2023)."""
 
-from typing import Annotated, Literal
-
-from pydantic import Field
-
 from service.engine.attention.biased import BiasTable, table_scheme
 from service.engine.attention.sandwich_bias import BIAS, USED_BY, InnerProducts
-from service.engine.quantities import Heads
+from service.engine.quantities import DType, Heads
 from service.engine.scheme import Example
 
 
@@ -14,10 +10,7 @@ class Sandwich(BiasTable, InnerProducts):
     """Parameters of `biases/sandwich`."""
 
     heads: Heads
-    dtype: Annotated[
-        Literal["float16", "bfloat16", "float32"],
-        Field(description="Number format of the answer; every value is rounded to it once."),
-    ] = "float32"
+    dtype: DType = "float32"
 
 
 DESCRIPTION = """\

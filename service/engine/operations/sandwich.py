@@ -11,8 +11,7 @@ class ApplySandwich(BiasedScores, InnerProducts):
 
 DESCRIPTION = """\
 Answers scores x of shape (…, heads, queries, keys) plus the bias of `biases/sandwich`:
-`(sum over k of cos((i - j) w_k) - dim/2) / (8 h / H)` for query i, key j and head h = 1 ... H. For float64 scores the
-bias itself is good to some dim/2 units in the last place: its cosines are added up in float64."""
+`(sum over k of cos((i - j) w_k) - dim/2) / (8 h / H)` for query i, key j and head h = 1 ... H."""
 
 SCHEME = sum_scheme(
     BIAS,
