@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -10,8 +11,10 @@ from mpmath import mpf
 from pydantic import ValidationError
 
 from service.engine import by_key
+from service.engine.encodings import calendar
 from service.engine.encodings.calendar import FEATURES
 from service.engine.seasons import GRANULARITIES, granularity, seasonality
+from service.engine.waves import Waves
 from tests.engine.answers import DTYPE_NAMES, assert_rounded_once, only, refused
 from tests.oracles.exact import PRECISION_BITS, rounded
 
@@ -163,6 +166,24 @@ def test_cyclic_features_are_rounded_once(dtype: str) -> None:
             turns = [mpf(x) / count for x, count in zip(index(at), COUNTS, strict=True)]
             rows.append([wave(2 * turn) for turn in turns for wave in (mpmath.sinpi, mpmath.cospi)])
         assert_rounded_once(got, rows, dtype)
+
+
+def test_a_circle_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noon is exactly half a turn: such values take many digits, so not every noon of a century may ask for them."""
+    written: list[int] = []
+
+    class Recorded(Waves):
+        def write(self, positions: Any, sin: Any, cos: Any) -> None:
+            written.append(len(positions))
+            super().write(positions, sin, cos)
+
+    monkeypatch.setattr(calendar, "Waves", Recorded)
+    chosen = {"unit": "hours", "features": ("hour-of-day", "day-of-week", "hour-of-day"), "values": "cyclic"}
+    got = only(CALENDAR, length=3000, **chosen)
+    assert sorted(written) == [7, 24]
+    np.testing.assert_array_equal(got[:, :2], got[:, 4:])
+    np.testing.assert_array_equal(got[: -24 * 7], got[24 * 7 :])
+    np.testing.assert_array_equal(got[12], [0, -1, *got[0, 2:4], 0, -1])
 
 
 def test_cyclic_features_name_their_channels() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from service.engine.errors import Refusal
-from service.engine.frequencies import WAVE_BYTES
 from service.engine.numbers.reals import Reals, angle_factor
 from service.engine.positions import POSITIONS_INPUT, Positioned, Where, part, sequence, where
 from service.engine.quantities import LONGEST_LIST, DType, listed_texts
@@ -60,6 +59,7 @@ FEATURES = {
     "week-of-year": Feature(53, 1, lambda at: iso_week(at // DAY)),
     "month-of-year": Feature(12, 1, lambda at: month(at // DAY)),
 }
+CIRCLES = 16 * sum(feature.count for feature in FEATURES.values())  # bytes, in float64
 FeatureName = Literal[
     "second-of-minute",
     "minute-of-hour",
@@ -179,22 +179,28 @@ def _moments(params: Calendar, inputs: Inputs, start: int, stop: int) -> Moments
     return moments(part(params, inputs, start, stop), params.unit, moment(params.origin))
 
 
-def _prepare(params: Calendar, _inputs: Inputs) -> list[Waves]:
-    """For each feature what turns an index into its angle, where that is asked for."""
-    if params.values != "cyclic":
-        return []
-    return [Waves(Reals.of([FEATURES[name].count]).reciprocal() * angle_factor("two-pi")) for name in _features(params)]
+def _prepare(params: Calendar, _inputs: Inputs) -> dict[str, Array]:
+    """The circle of each feature, where that is asked for."""
+    names = set(_features(params)) if params.values == "cyclic" else ()
+    return {name: _circle(FEATURES[name].count, params.dtype) for name in names}
 
 
-def _rows(params: Calendar, inputs: Inputs, state: list[Waves], _tensor: str, start: int, stop: int) -> Array:
+def _circle(count: int, dtype: str) -> Array:
+    """Sine and cosine of 2 pi index / count, (count, 2): a feature has few values, and many of them are exact."""
+    circle = np.empty((count, 2), DTYPES[dtype])
+    turn = Reals.of([count]).reciprocal() * angle_factor("two-pi")
+    Waves(turn).write(range(count), circle[:, :1], circle[:, 1:])
+    return circle
+
+
+def _rows(params: Calendar, inputs: Inputs, state: dict[str, Array], _tensor: str, start: int, stop: int) -> Array:
     at, names = _moments(params, inputs, start, stop), _features(params)
     if not state:
         columns = [_column(FEATURES[name], at, params.values) for name in names]
         return nearest(np.stack(columns, axis=1), DTYPES[params.dtype])
     out = np.empty((stop - start, 2 * len(names)), DTYPES[params.dtype])
-    for place, (name, waves) in enumerate(zip(names, state, strict=True)):
-        index = FEATURES[name].index(at).astype(np.float64)
-        waves.write(index, out[:, 2 * place : 2 * place + 1], out[:, 2 * place + 1 : 2 * place + 2])
+    for place, name in enumerate(names):
+        out[:, 2 * place : 2 * place + 2] = state[name][FEATURES[name].index(at)]
     return out
 
 
@@ -231,7 +237,7 @@ sine and a cosine each.
 
 INFORMER_MARKS = "month-of-year,day-of-month,day-of-week,hour-of-day,quarter-of-hour"
 
-SCHEME: Scheme[Calendar, list[Waves]] = Scheme(
+SCHEME: Scheme[Calendar, dict[str, Array]] = Scheme(
     family="encodings",
     name="calendar",
     title="Calendar features",
@@ -244,7 +250,7 @@ SCHEME: Scheme[Calendar, list[Waves]] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    state_bytes=lambda params, _inputs: WAVE_BYTES * len(_features(params)) if params.values == "cyclic" else 0,
+    state_bytes=lambda params, _inputs: CIRCLES if params.values == "cyclic" else 0,
     inputs=(POSITIONS_INPUT,),
     listed=("timestamps",),
     examples=(
