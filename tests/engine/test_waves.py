@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from service.engine.numbers.reals import MANY_DIGITS, Number, Reals, geometric, pi, real
-from service.engine.rounding import DTYPES
+from service.engine.numbers import undecided
+from service.engine.numbers.pairs import Floats
+from service.engine.numbers.reals import MANY_DIGITS, Number, Reals, angle_factor, geometric, pi, real
+from service.engine.rounding import DTYPES, nearest_of_sum
 from service.engine.waves import Waves, products, values
 from tests.oracles.exactness import hostile_samples, random_samples, rounded_once
 
@@ -319,3 +321,19 @@ def test_rows_with_an_amplitude_stand_alone() -> None:
     whole = written(range(5000), "float64", waves)
     part = written(range(3000, 3017), "float64", waves)
     assert all((a[3000:3017] == b).all() for a, b in zip(whole, part, strict=True))
+
+
+def test_exact_values_are_rounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros of a cycle are by the thousand, and one call to numpy costs as much as their digits."""
+    calls: list[int] = []
+
+    def counted(high: Floats, low: Floats, dtype: DTypeLike) -> NDArray[Any]:
+        calls.append(high.size)
+        return nearest_of_sum(high, low, dtype)
+
+    monkeypatch.setattr(undecided, "nearest_of_sum", counted)
+    got = np.empty((4000, 1), np.float32)
+    Waves(Reals.of([1]) * angle_factor("pi")).write(range(4000), got, None)
+    assert sum(calls) == 4000
+    assert len(calls) < 8
+    assert not got.any()

@@ -99,8 +99,10 @@ def picked(positions: range | Floats, rows: Indices) -> Floats:
 
 def settle_exactly(angles: Angles, form: Waveform, positions: range | Floats, left: Indices, out: NDArray[Any]) -> None:
     """Write values (row, channel) with 80 digits."""
-    for i, k in left.tolist():
-        out[i, k] = rounded(angles.exactly(float(positions[i]), k)[form], out.dtype)
+    if left.size:
+        exact = [angles.exactly(float(positions[i]), k)[form] for i, k in left.tolist()]
+        high, low = np.array(exact, np.float64).T
+        out[left[:, 0], left[:, 1]] = nearest_of_sum(high, low, out.dtype)
 
 
 def rounded(exact: tuple[float, float], dtype: DTypeLike) -> Any:
