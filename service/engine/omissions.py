@@ -278,6 +278,11 @@ TIME = (
         "what they mean depends on tables that differ between machines and years: state Z or an offset",
     ),
     Omission(
+        "SAITS",
+        "time",
+        "its table of positions is encodings/sinusoidal with preset=xlm; not compared with its code",
+    ),
+    Omission(
         "Temporal Fusion Transformer",
         "time",
         "it has no positional encoding: a recurrent layer has the steps in order",
@@ -369,6 +374,12 @@ AXES = (
         "several axes",
         "its frequencies are spread over four times the head; encodings/rope-axes spreads them over the rotated "
         "channels",
+    ),
+    Omission(
+        "Timescales of tensor2tensor's grids, other than 1 and 10000",
+        "several axes",
+        "encodings/sinusoidal-2d and -3d with preset=tensor2tensor, base = max_timescale / min_timescale and "
+        "interpolation_scale = 1 / min_timescale",
     ),
     Omission(
         "Learned frequencies on several axes (Mochi, timm RotaryEmbeddingMixed)",

@@ -239,7 +239,8 @@ def test_fire_by_hand() -> None:
     close(got[512:, 0], 1, 0)
     assert (np.tril(got) <= 1).all()
     scheme = by_key("biases", "fire")
-    assert scheme.facts(scheme.params(queries=1, keys=4), {}) == {"queries": 1, "keys": 4, "offset": 3}
+    half = scheme.params(queries=1, keys=4, dtype="float16")
+    assert scheme.facts(half, {}) == {"queries": 1, "keys": 4, "offset": 3, "distance_bytes": 8}
     fault = refused(FIRE, length=3, offset=2**53)
     assert (fault.parameter, fault.code) == ("offset", "out_of_range")
     assert refused(FIRE).code == "missing"

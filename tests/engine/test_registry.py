@@ -220,6 +220,17 @@ def test_facts_and_notes_are_plain_values(scheme: Scheme[Any, Any]) -> None:
 
 
 @Records
+def test_a_bias_states_what_memory_it_takes(scheme: Scheme[Any, Any]) -> None:
+    if scheme.family != "biases":
+        return
+    for example in scheme.examples:
+        facts = scheme.facts(scheme.params(**sample(scheme, example)), arrays(scheme, example))
+        stated = [value for name, value in facts.items() if "bytes" in name]
+        assert stated
+        assert all(isinstance(value, int) and value > 0 for value in stated)
+
+
+@Records
 def test_every_usage_is_a_convention_of_its_own(scheme: Scheme[Any, Any]) -> None:
     assert scheme.used_by
     # Two libraries with one convention are one usage, unless each is to be asked for by name.

@@ -103,4 +103,4 @@ def test_what_has_no_effect_and_what_is_shared() -> None:
     params = scheme.params(dim=4)
     assert scheme.sequence(params, brought) is None
     assert scheme.tensors(params, brought)["encoding"].axes == ("batch_0", "batch_1", "query", "key", "channel")
-    assert scheme.facts(params, brought) == {"times": 3, "largest_distance": 0.0}
+    assert scheme.facts(params, brought) == {"times": 3, "largest_distance": 0.0, "table_bytes_per_channel": 36}

@@ -2,7 +2,7 @@
 
 from service.engine.attention.slopes import Factors, Slopes, factors, refuse_too_many
 from service.engine.quantities import DType, Heads
-from service.engine.scheme import Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
+from service.engine.scheme import ITEMSIZE, Array, Example, Inputs, Scheme, Tensor, Tensors, Usage
 
 
 class AlibiSlopes(Slopes):
@@ -39,6 +39,7 @@ SCHEME: Scheme[AlibiSlopes, Factors] = Scheme(
     tensors=_tensors,
     prepare=lambda params, _inputs: factors(params, params.heads),
     rows=_rows,
+    facts=lambda params, _inputs: {"slope_bytes_per_head": ITEMSIZE[params.dtype]},
     examples=(
         Example("Twelve heads", {"heads": "12"}),
         Example("Eight heads in bfloat16", {"heads": "8", "dtype": "bfloat16"}),
@@ -50,5 +51,5 @@ SCHEME: Scheme[AlibiSlopes, Factors] = Scheme(
         Usage("MPT, llm-foundry", {"arithmetic": "float32-reciprocals"}, "mpt"),
         Usage("Falcon", {"arithmetic": "bfloat16"}, "falcon"),
     ),
-    properties={"learned parameters": "none"},
+    properties={"learned parameters": "none", "memory per head": "1 number"},
 )

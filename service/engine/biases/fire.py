@@ -102,7 +102,7 @@ def _facts(params: Fire, inputs: Inputs) -> Facts:
     output = _output(params, inputs)
     size: Facts = {} if output == "weights" else dict(sizes(params)._asdict())
     if output == "distance":
-        return size
+        return size | {"distance_bytes": sizes(params).queries * sizes(params).keys * ITEMSIZE[params.dtype]}
     weights = _network(params, inputs)
     facts = size | {
         "heads": weights.heads,

@@ -12,7 +12,7 @@ from service.engine.frequencies import wave_bytes
 from service.engine.positions import POSITIONS_INPUT, as_positions, batch_axes, given_positions
 from service.engine.quantities import LARGEST_EXACT_INTEGER, LONGEST_LIST, Dim, DType, Positions
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
+from service.engine.scheme import ITEMSIZE, Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, fastest, table_angles, write_table
 from service.engine.timestamps import UNITS, Timestamps, Unit, instant
 
@@ -91,7 +91,12 @@ def _rows(params: TemporalDistance, _inputs: Inputs, state: State, _tensor: str,
 
 def _facts(params: TemporalDistance, inputs: Inputs) -> Facts:
     times = _times(params, inputs)
-    return {"times": times.shape[-1], "largest_distance": _spread(params, times)}
+    count = times.shape[-1]
+    return {
+        "times": count,
+        "largest_distance": _spread(params, times),
+        "table_bytes_per_channel": count * count * ITEMSIZE[params.dtype],
+    }
 
 
 def _spread(params: TemporalDistance, times: Floats | NDArray[np.int64]) -> float:
@@ -148,6 +153,8 @@ SCHEME: Scheme[TemporalDistance, State] = Scheme(
         "caching": "keys meet a row for each difference of times",
         "implementation": "sinusoids of every two times",
         "learned parameters": "none",
+        "memory per head": "none: times * times vectors of each series serve all heads: table_bytes_per_channel in the "
+        "facts, times their width",
         "extrapolates": "defined at any distance",
     },
 )
