@@ -54,6 +54,16 @@ class Partner:
         self._ready = self._closed = False
         self._asked = False
 
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while there is one."""
+        return None if self._process is None else self._process.pid
+
+    def wait(self) -> None:
+        """Have it there."""
+        while not self._closed and not self._available():
+            time.sleep(0.01)
+
     @contextmanager
     def helping(self, call: Call) -> Iterator[Call]:
         """The same call, whose blocks are computed by both in turns; as it was where the partner helps another."""

@@ -83,8 +83,7 @@ class Settings(BaseSettings):
     )
     partner: Literal["on", "off"] = Field(
         default="on",
-        description="compute every other block of a large table in a second process, if there is a core to spare; it "
-        "starts when first needed and ends after a minute without work",
+        description="a second process computes every other block of a large table, where a core is left for it",
     )
     result_bytes: Size = Field(default=8 * 2**30, description="largest binary answer")
     json_bytes: Size = Field(default=256 * 2**20, description="largest JSON or CSV answer")

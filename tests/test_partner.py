@@ -20,7 +20,6 @@ from service.engine.scheme import Array
 from service.engine.tables import Call, TableCache
 from service.partner import SHARED_BYTES, Partner, Turns, Work
 from tests.clients import TRANSPORTS, settings
-from tests.live import wait_until
 
 ROWS = 1000
 
@@ -56,7 +55,8 @@ def own() -> Iterator[Partner]:
 
 
 def ready(opened: Partner) -> Partner:
-    wait_until(opened._available)
+    opened.wait()
+    assert opened.pid is not None
     return opened
 
 
@@ -98,7 +98,9 @@ def test_what_both_compute_is_what_one_computes(
         alone = computed(call, tensor)
         assert both.dtype == alone.dtype
         assert both.tobytes() == alone.tobytes()
-        assert [len(block) for block in watched.taken if block is not None] == [ROWS] * 4 + [500]  # blocks 2, 4, 6, 8, 10
+        assert [len(block) for block in watched.taken if block is not None] == [ROWS] * 4 + [
+            500
+        ]  # blocks 2, 4, 6, 8, 10
 
 
 def test_other_numbers_pass_through_the_shared_memory_too(shared: Partner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,8 +261,9 @@ def test_once_closed_it_stays_so(own: Partner) -> None:
     assert ended.wait(10) == -signal.SIGKILL
     with own.helping(SINUSOIDAL) as helped:
         assert np.array_equal(computed(helped, "encoding"), computed(SINUSOIDAL, "encoding"))
-    assert own._process is None
+    assert own.pid is None
     assert own.take() is None
+    own.wait()
 
 
 def test_where_no_process_can_start_it_is_said_once(

@@ -23,6 +23,7 @@ OTHER: dict[str, tuple[str, object]] = {
     "port": ("0", 0),
     "workers": ("3", 3),
     "threads": ("7", 7),
+    "partner": ("off", "off"),
     "result_bytes": ("1GiB", 2**30),
     "json_bytes": ("1000", 1000),
     "body_bytes": ("2 MiB", 2**21),

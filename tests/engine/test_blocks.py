@@ -92,7 +92,7 @@ def test_double_values_are_as_near_as_they_say(first: int, amplitude: float) -> 
     plan = panel._consecutive(range(first, first + panel.stride))
     (block,) = plan.blocks
     total, rest, _ = Scratch(BOTH, panel.stride, panel.count).double_product(plan.grid, block)
-    bound = DOUBLE_ERROR * max(1.0, 2.0 ** plan.grid.octaves)
+    bound = DOUBLE_ERROR * max(1.0, 2.0**plan.grid.octaves)
     for form in BOTH:
         close, close_error = plan.grid.closely(all_places(block, form))
         parts = (part[..., form].ravel() for part in (total, rest))
