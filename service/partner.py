@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -29,7 +30,8 @@ from service.engine import by_key
 from service.engine.scheme import Array, Params
 from service.engine.tables import Call, TableCache
 
-SHARED_BYTES = 4 << 20  # one block
+SLOTS = 2  # blocks that it is asked for at a time: one to compute, and one that waits, so that it never does
+SLOT_BYTES = 4 << 20
 IDLE_SECONDS = 60.0
 HUNG_SECONDS = 60.0  # no block takes as long
 WORTH_SECONDS = 3e-4  # what a block must take for its way through shared memory to be worth it
@@ -52,7 +54,7 @@ class Partner:
         self._lent = Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._ready = self._closed = False
-        self._asked = False
+        self._asked = self._taken = 0
 
     @property
     def pid(self) -> int | None:
@@ -71,6 +73,8 @@ class Partner:
             yield call
             return
         try:
+            while self._taken < self._asked:  # for a reader who left
+                self.take()
             yield replace(call, by=Turns(self, call).rows)
         finally:
             self._lent.release()
@@ -83,36 +87,36 @@ class Partner:
             self._process.wait()
 
     def ask(self, call: Call, place: Place) -> bool:
-        """Have a block computed; whether that is under way. What was asked for before and not taken is lost."""
+        """Have a block computed, beside SLOTS - 1 others at most; whether that is under way."""
         if not self._available():
             return False
         try:
-            self._connection.send((call.scheme.key, call.params, place))
+            self._connection.send((self._asked % SLOTS, call.scheme.key, call.params, place))
         except OSError:
             self._end()
             return False
-        self._asked = True
+        self._asked += 1
         return True
 
     def take(self) -> Array | None:
-        """The block asked for last; None if it was not computed."""
+        """The block asked for first of those not taken; None if it was not computed."""
         if self._process is None:
             return None
-        self._asked = False
+        slot, self._taken = self._taken % SLOTS, self._taken + 1
         try:
             if self._connection.poll(self.hung_seconds):
                 found = self._connection.recv()
-                return None if found is None else self._read(*found)
+                return None if found is None else self._read(slot, *found)
         except (EOFError, OSError):
             pass
         self._end()
         return None
 
-    def _read(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
-        return np.frombuffer(self._memory, dtype, math.prod(shape)).reshape(shape).copy()
+    def _read(self, slot: int, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
+        return np.frombuffer(self._memory, dtype, math.prod(shape), slot * SLOT_BYTES).reshape(shape).copy()
 
     def _available(self) -> bool:
-        """Whether it runs, with nothing left to do; if not, it starts, and will be there for a later block."""
+        """Whether it runs; if not, it starts, and will be there for a later block."""
         if self._process is not None and self._process.poll() is not None:
             self._end()
         if self._process is None:
@@ -122,8 +126,6 @@ class Partner:
             self._ready = self._ready or (self._connection.poll() and self._connection.recv())
         except (EOFError, OSError):
             self._end()
-        if self._asked:  # for a reader who left
-            self.take()
         return self._ready
 
     def _start(self) -> None:
@@ -132,8 +134,8 @@ class Partner:
         self._connection, theirs = Pipe()
         shared = os.memfd_create("posenc")
         try:
-            os.ftruncate(shared, SHARED_BYTES)
-            self._memory = mmap.mmap(shared, SHARED_BYTES)
+            os.ftruncate(shared, SLOTS * SLOT_BYTES)
+            self._memory = mmap.mmap(shared, SLOTS * SLOT_BYTES)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "service.partner", *map(str, (theirs.fileno(), shared, self.idle_seconds))],
                 stdin=subprocess.DEVNULL,
@@ -152,7 +154,7 @@ class Partner:
 
     def _end(self) -> None:
         process, self._process, self._ready = self._process, None, False
-        self._asked = False
+        self._asked = self._taken = 0
         if process is not None:
             self._connection.close()
             process.kill()
@@ -164,29 +166,39 @@ class Turns:
 
     def __init__(self, partner: Partner, call: Call) -> None:
         self._partner, self._call = partner, call
-        self._due: Place | None = None  # what the partner was asked for
-        self._worth = False
+        self._due: deque[Place] = deque()  # what the partner was asked for, every second block
+        self._worth = True
 
     def rows(self, tensor: str, start: int, stop: int) -> Array:
         """That block, by whose turn it is; here if the partner failed."""
-        if self._due is not None and self._due[:2] != (tensor, stop):  # its turn, or the reader went elsewhere
-            expected, self._due = self._due == (tensor, start, stop), None
+        size = stop - start
+        if self._due and self._due[0] == (tensor, start, stop):
+            self._due.popleft()
             rows = self._partner.take()
-            if expected and rows is not None:
-                self._ask(tensor, 2 * stop - start, stop - start)
+            if rows is not None:
+                self._ask(tensor, stop + size, size)
                 return rows
-        if self._worth and self._due is None:
-            self._ask(tensor, stop, stop - start)
+        elif self._due and self._due[0][:2] != (tensor, stop):  # the reader went elsewhere
+            while self._due:
+                self._due.popleft()
+                self._partner.take()
+        self._ask(tensor, stop, size)
         begun = time.perf_counter()
         rows = self._call.compute(tensor, start, stop)
         self._worth = time.perf_counter() - begun > WORTH_SECONDS
         return rows
 
     def _ask(self, tensor: str, start: int, size: int) -> None:
+        """For the block there, or behind what is due, and the next but one."""
         spec = self._call.tensors[tensor]
-        place = (tensor, start, min(start + size, spec.rows))
-        if start < spec.rows and size * spec.nbytes <= SHARED_BYTES * spec.rows:
-            self._due = place if self._partner.ask(self._call, place) else None
+        wanted = self._worth and size * spec.nbytes <= SLOT_BYTES * spec.rows
+        start = self._due[-1][1] + 2 * size if self._due else start
+        while wanted and start < spec.rows and len(self._due) < SLOTS:
+            place = (tensor, start, min(start + size, spec.rows))
+            if not self._partner.ask(self._call, place):
+                return
+            self._due.append(place)
+            start += 2 * size
 
 
 class Work:
@@ -206,20 +218,20 @@ class Work:
         """Compute what is asked for until nothing is any more, or nobody is there to ask."""
         connection.send(True)
         while connection.poll(idle_seconds):
-            job = connection.recv()
+            slot, *job = connection.recv()
             try:
                 rows = self.rows(*job)
             except Exception:
                 connection.send(None)  # the service will meet the same, and say it
                 continue
-            np.frombuffer(memory, rows.dtype, rows.size)[:] = rows.reshape(-1)
+            np.frombuffer(memory, rows.dtype, rows.size, slot * SLOT_BYTES)[:] = rows.reshape(-1)
             connection.send((rows.shape, rows.dtype))
 
 
 def main(connection: int, memory: int, idle_seconds: float) -> None:
     """What the second process runs."""
     with suppress(EOFError, OSError), Connection(connection) as opened:
-        Work().answer(opened, mmap.mmap(memory, SHARED_BYTES), idle_seconds)
+        Work().answer(opened, mmap.mmap(memory, SLOTS * SLOT_BYTES), idle_seconds)
 
 
 if __name__ == "__main__":
