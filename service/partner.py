@@ -36,6 +36,7 @@ IDLE_SECONDS = 60.0
 HUNG_SECONDS = 60.0  # no block takes as long
 WORTH_SECONDS = 3e-4  # what a block must take for its way through shared memory to be worth it
 PACKAGE = Path(__file__).parent
+PROGRAM = f"from {__name__} import main"
 
 log = logging.getLogger("posenc.partner")
 
@@ -137,7 +138,7 @@ class Partner:
             os.ftruncate(shared, SLOTS * SLOT_BYTES)
             self._memory = mmap.mmap(shared, SLOTS * SLOT_BYTES)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "service.partner", *map(str, (theirs.fileno(), shared, self.idle_seconds))],
+                [sys.executable, "-c", f"{PROGRAM}; main({theirs.fileno()}, {shared}, {self.idle_seconds})"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd=PACKAGE.parent,
@@ -153,12 +154,12 @@ class Partner:
             os.close(shared)
 
     def _end(self) -> None:
-        process, self._process, self._ready = self._process, None, False
+        assert self._process is not None
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+        self._process, self._ready = None, False
         self._asked = self._taken = 0
-        if process is not None:
-            self._connection.close()
-            process.kill()
-            process.wait()
 
 
 class Turns:
@@ -232,7 +233,3 @@ def main(connection: int, memory: int, idle_seconds: float) -> None:
     """What the second process runs."""
     with suppress(EOFError, OSError), Connection(connection) as opened:
         Work().answer(opened, mmap.mmap(memory, SLOTS * SLOT_BYTES), idle_seconds)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
