@@ -1,5 +1,6 @@
 """The one place where everything is joined."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,8 +12,9 @@ from service.api.bodies import Limits
 from service.api.caching import ReplyCache
 from service.api.door import Door
 from service.api.limits import Budget
-from service.api.resources import Resources, work_pool
+from service.api.resources import Resources, cores, work_pool
 from service.engine.tables import TableCache
+from service.partner import Partner
 from service.settings import Settings
 
 
@@ -42,6 +44,8 @@ def create_app(settings: Settings) -> Service:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
         resources.pool.shutdown(wait=False, cancel_futures=True)
+        if resources.partner is not None:
+            resources.partner.close()
 
     app = Service(
         title="Posenc", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
@@ -72,4 +76,11 @@ def make_resources(settings: Settings) -> Resources:
         replies=ReplyCache(settings.reply_cache_bytes),
         budget=Budget(settings.memory_bytes),
         pool=work_pool(settings.threads),
+        partner=Partner() if _has_core_to_spare(settings) else None,
     )
+
+
+def _has_core_to_spare(settings: Settings) -> bool:
+    """Whether a second process would find a core that no server process needs, and may be started at all."""
+    threads = min(settings.threads or cores(), cores())
+    return settings.partner == "on" and threads > settings.workers and hasattr(os, "memfd_create")

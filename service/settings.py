@@ -81,6 +81,10 @@ class Settings(BaseSettings):
     threads: Annotated[int, Ge(0), Le(1024)] = Field(
         default=0, description="threads for numerical work; 0 means one for every core"
     )
+    partner: Literal["on", "off"] = Field(
+        default="on",
+        description="a second process computes every other block of a large table, where a core is left for it",
+    )
     result_bytes: Size = Field(default=8 * 2**30, description="largest binary answer")
     json_bytes: Size = Field(default=256 * 2**20, description="largest JSON or CSV answer")
     body_bytes: Size = Field(default=128 * 2**20, description="largest request body")

@@ -29,6 +29,7 @@ from service.api.wanted import (
     whole_bytes,
 )
 from service.engine.scheme import Scheme
+from service.engine.tables import Call
 from service.formats.format import Chunk
 
 # Reading JSON turns a digit and a comma into a Python object: up to some twelve times the body while it lasts.
@@ -181,6 +182,16 @@ def _chunks(
 ) -> Iterator[Chunk]:
     """The bytes of the answer, or of a window of it, as its format writes them from rows. Runs on the work pool."""
     call = resources.tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything)
+    if resources.partner is None or window is not None or wanted.bound <= resources.stream_bytes:
+        yield from _written_by(call, wanted, resources, timing, window or (0, None))
+        return
+    with resources.partner.helping(call) as call:
+        yield from _written_by(call, wanted, resources, timing, (0, None))
+
+
+def _written_by(
+    call: Call, wanted: Wanted, resources: Resources, timing: Timing, window: tuple[int, int | None]
+) -> Iterator[Chunk]:
 
     def rows(name: str, start: int, stop: int) -> NDArray[Any]:
         begun = time.perf_counter()
@@ -188,7 +199,7 @@ def _chunks(
         timing.compute += time.perf_counter() - begun
         return block
 
-    start, stop = window or (0, None)
+    start, stop = window
     yield from wanted.form.stream(
         wanted.document, wanted.tensors, rows, start=start, stop=stop, nonfinite=wanted.asked.nonfinite
     )

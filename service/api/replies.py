@@ -14,6 +14,7 @@ from service.api.resources import Resources
 log = logging.getLogger("posenc")
 
 Chunk = bytes | memoryview
+SENT_BYTES = 1 << 20  # at a time: what the socket does not take at once is copied
 
 
 class Bytes(Response):
@@ -60,8 +61,9 @@ class Streamed(Response):
         while chunk is not None and not gone.done():
             following = asyncio.ensure_future(self._next())
             try:
-                if len(chunk):
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                for start in range(0, len(chunk), SENT_BYTES):
+                    part = chunk[start : start + SENT_BYTES]
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
             finally:
                 # A thread cannot be cancelled: its block is waited for, so that the share covers it to the end.
                 chunk = await following

@@ -11,6 +11,7 @@ from service.api.bodies import Limits
 from service.api.caching import Reply, ReplyCache
 from service.api.limits import Budget
 from service.engine.tables import TableCache
+from service.partner import Partner
 
 T = TypeVar("T")
 
@@ -30,6 +31,7 @@ class Resources:
     replies: ReplyCache
     budget: Budget
     pool: ThreadPoolExecutor
+    partner: Partner | None
     under_way: dict[bytes, asyncio.Future[Reply]] = field(default_factory=dict)
 
     async def work(self, function: Callable[[], T]) -> T:
@@ -37,7 +39,11 @@ class Resources:
         return await asyncio.get_running_loop().run_in_executor(self.pool, function)
 
 
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def work_pool(threads: int) -> ThreadPoolExecutor:
     """As many threads as cores, unless said otherwise."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return ThreadPoolExecutor(threads or cores, thread_name_prefix="work")
+    return ThreadPoolExecutor(threads or cores(), thread_name_prefix="work")

@@ -1,16 +1,22 @@
 """The engine against what one would write without it: PyTorch, transformers, x-transformers, and plain memory.
 
-    python -m tests.benchmarks.engine [--threads N] [ROW ...]
+    python -m tests.benchmarks.engine [--alone] [ROW ...]
 
-Needs torch, transformers and x-transformers. Theirs has two threads, ours N, or two. Each pair of runs follows
-one another in one process, so that a busy machine slows both; what counts is the median of their ratios, of elapsed
-time and, where other work takes turns on the cores, of processor time. "whole" is one array in fresh memory, as the
-peer makes it; "blocks" is what the service does with a table that large: blocks of 1 MiB, each let go once sent.
+Needs torch, transformers and x-transformers. Theirs has two threads, ours one and the second process that the service
+computes large tables with (`service/partner.py`; not with --alone); rotations of given vectors have two threads too.
+Each pair of runs follows one another in one process, so that a busy machine slows both; what counts is the median of
+their ratios, of elapsed time and, where other work takes turns on the cores, of processor time, the second process'
+included. "whole" is one array in fresh memory, as the peer makes it; "blocks" is what the service does with a table
+that large: blocks of 4 MiB, each let go once sent.
 
-Two threads of ours are no faster than one: a numpy call on a block that stays in cache takes some ten microseconds,
-less than a thread needs to wake up when the interpreter's lock is handed over. Calls of 100 microseconds do run side by
-side, but on blocks so large (1 MiB each) they leave the cache. Buffered calls that multiply and round in one step, of a
-whole megabyte each, do run side by side too, and take half as much processor time again: two cores win nothing.
+Threads do not do what the second process does. A call of numpy's on a block that stays in cache takes some ten
+microseconds; a thread that finds the interpreter's lock taken when its call returns sleeps, and to be woken costs some
+50 microseconds of processor time. Tried, 131072 x 128 float32, milliseconds of one thread and of two:
+
+    blocks of 256 KiB of float64, as they are           53    60
+    blocks of 1 MiB, four base rows at a time           55    75    fewer calls, but out of the second-level cache
+    blocks of 8 MiB                                     60    61    hardly a call waits, and each takes twice as long
+    multiply and round in one buffered call, twice      41    25    the blocks alone, for which the first line takes 27
 """
 
 import argparse
@@ -35,17 +41,19 @@ from service.engine.rounding import DTYPES
 from service.engine.scheme import Tensor
 from service.engine.tables import TableCache
 from service.formats import FORMATS
+from service.formats.format import BLOCK_BYTES
+from service.partner import Partner
 
 Array = NDArray[Any]
 Work = Callable[[], object]
 
 THREADS = 2
-BLOCK_BYTES = 1 << 20
 LENGTH, DIM = 131_072, 128
 PAIRS = 9
 REST = 0.3  # seconds before each run: PyTorch's idle threads spin for a while, which would count as ours
 
 pool = ThreadPoolExecutor(THREADS)
+partner = Partner()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +76,18 @@ class Times:
 
     def run(self, work: Work) -> None:
         time.sleep(REST)
-        elapsed, processor = time.perf_counter(), time.process_time()
+        elapsed, processor = time.perf_counter(), processor_seconds()
         result = work()
         self.elapsed.append(time.perf_counter() - elapsed)
-        self.processor.append(time.process_time() - processor)
+        self.processor.append(processor_seconds() - processor)
         del result
+
+
+def processor_seconds() -> float:
+    """Of this process and of the second one."""
+    if partner.pid is None:
+        return time.process_time()
+    return time.process_time() + time.clock_gettime(~partner.pid << 3 | 2)  # Linux's clock of another process
 
 
 # Ours.
@@ -87,20 +102,21 @@ class Request:
     inputs: Mapping[str, Array] = field(default_factory=dict)
 
     def each_block(self, use: Callable[[str, int, Array], None]) -> Mapping[str, Tensor]:
-        """Compute every block of 1 MiB on two threads, which also use it: tensor, first row, rows."""
+        """Compute every block and use it: tensor, first row, rows. Given vectors are turned by two threads."""
         scheme = by_key(*self.address.split("/"))
         params = scheme.params(**self.query)
         tensors = scheme.tensors(params, self.inputs)
-        state = scheme.prepare(params, self.inputs)
-
-        def compute(place: tuple[str, int, int]) -> None:
-            use(*place[:2], scheme.rows(params, self.inputs, state, *place))
-
+        call = TableCache(0).call(scheme, params, self.inputs, tensors)
         places = []
         for name, tensor in tensors.items():
             step = max(1, BLOCK_BYTES * tensor.rows // tensor.nbytes)
             places += [(name, start, min(start + step, tensor.rows)) for start in range(0, tensor.rows, step)]
-        list(pool.map(compute, places))
+        with partner.helping(call) as helped:
+
+            def compute(place: tuple[str, int, int]) -> None:
+                use(*place[:2], helped.compute(*place))
+
+            list((pool.map if self.inputs else map)(compute, places))
         return tensors
 
 
@@ -110,7 +126,7 @@ def in_blocks(request: Request) -> Callable[[], Work]:
 
 
 def in_one_array(request: Request) -> Callable[[], Work]:
-    """An answer of one array for each tensor, put together from blocks by the threads that compute them."""
+    """An answer of one array for each tensor, put together from blocks."""
     scheme = by_key(*request.address.split("/"))
 
     def work() -> Mapping[str, Array]:
@@ -312,11 +328,13 @@ def _peak_kilobytes() -> int:
     return int(status.partition("VmHWM:")[2].split()[0])
 
 
-def main(threads: int, names: list[str]) -> None:
+def main(alone: bool, names: list[str]) -> None:
     """Print the table."""
-    global pool  # noqa: PLW0603
-    pool = ThreadPoolExecutor(threads)
     table = table_of_rows()
+    if alone:
+        partner.close()
+    else:
+        partner.wait()
     print("| work | peer | ms | peer's ms | times as fast | CPU ms | peer's CPU ms | by CPU time | at least |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name in names or table:
@@ -326,11 +344,12 @@ def main(threads: int, names: list[str]) -> None:
         print(f"\na warm sub-range: {warm_microseconds():.1f} microseconds, a view (at most 50)")
     if not names or "stream" in names:
         print(f"\n1,000,000 rows x 128, streamed: {streamed_megabytes():.1f} MB above idle at most (64)")
+    partner.close()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--threads", type=int, default=THREADS)
+    parser.add_argument("--alone", action="store_true")
     parser.add_argument("rows", nargs="*")
     given = parser.parse_args()
-    main(given.threads, given.rows)
+    main(given.alone, given.rows)

@@ -9,7 +9,17 @@ import pytest
 from numpy.typing import NDArray
 
 from service.engine.numbers import blocks
-from service.engine.numbers.blocks import LARGEST_NARROW, NARROW_ERROR, Block, Grid, Places, Scratch, Target, Waveform
+from service.engine.numbers.blocks import (
+    DOUBLE_ERROR,
+    LARGEST_NARROW,
+    NARROW_ERROR,
+    Block,
+    Grid,
+    Places,
+    Scratch,
+    Target,
+    Waveform,
+)
 from service.engine.numbers.reals import MANY_DIGITS, geometric
 from service.engine.rounding import DTYPES
 from service.engine.waves import Waves
@@ -72,6 +82,39 @@ def test_close_values_are_as_near_as_they_say(first: int, form: Waveform) -> Non
             high, low = PANEL.angles.exactly(float(first + offset), channel)[form]
             off = abs(Fraction(high) + Fraction(low) - Fraction(value.high[index]) - Fraction(value.low[index]))
             assert off <= Fraction(bound[index]) < Fraction(2) ** -80
+
+
+@pytest.mark.parametrize("amplitude", [1.0, 3.7, 1e-3])
+@pytest.mark.parametrize("first", [0, 40 * PANEL.stride, -7 * PANEL.stride, 2**40])
+def test_double_values_are_as_near_as_they_say(first: int, amplitude: float) -> None:
+    """Against double-double, whose own error is nothing beside theirs; a sixteenth of the bound would not do."""
+    panel = Waves(WAVES.frequencies, amplitude)._panels[0]
+    plan = panel._consecutive(range(first, first + panel.stride))
+    (block,) = plan.blocks
+    total, rest, _ = Scratch(BOTH, panel.stride, panel.count).double_product(plan.grid, block)
+    bound = DOUBLE_ERROR * max(1.0, 2.0**plan.grid.octaves)
+    for form in BOTH:
+        close, close_error = plan.grid.closely(all_places(block, form))
+        parts = (part[..., form].ravel() for part in (total, rest))
+        off = np.abs(np.subtract(next(parts), close.high) + (next(parts) - close.low))
+        assert (off + close_error).max() <= bound
+        assert amplitude < 1 or first == 0 or off.max() > bound / 16
+
+
+@pytest.mark.parametrize("amplitude", [1.0, 3.7])
+def test_the_totals_of_doubles_are_exact(amplitude: float) -> None:
+    """The leading parts are whole multiples, and so are sums of their products, computed here in integers."""
+    panel = Waves(WAVES.frequencies, amplitude)._panels[0]
+    plan = panel._consecutive(range(5 * panel.stride, 6 * panel.stride))
+    (block,) = plan.blocks
+    total, _, _ = Scratch(BOTH, panel.stride, panel.count).double_product(plan.grid, block)
+    base, offset = plan.grid.split().leading[block.base], plan.grid.offsets.split().leading
+    unit = 2.0 ** (26 - plan.grid.octaves)
+    real, imaginary = ((part * unit).astype(np.int64) for part in (base.real, base.imag))
+    cosines, sines = ((part * 2.0**26).astype(np.int64) for part in (offset.real, offset.imag))
+    assert np.array_equal(base.real * unit, real)
+    assert np.array_equal(total[..., 0] * unit * 2.0**26, real * cosines - imaginary * sines)
+    assert np.array_equal(total[..., 1] * unit * 2.0**26, real * sines + imaginary * cosines)
 
 
 def near_boundaries(exponent: int, distance: float) -> Floats:

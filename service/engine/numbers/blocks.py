@@ -4,18 +4,25 @@ With u = 2^-53, S = |sin| and C = |cos| of the base row, s the largest |sin| of 
 are at most 1), the errors of a sine before it is rounded to its dtype are
 
     narrow dtypes   rows rounded to float64: 2 u; products: u; their sum: u           4 u (S + C s)
-    float64         rows cut into 26 bits and a float64 rest: the leading products and their sum are exact;
-                    the other products and sums are below 2^-25 and rounded there, 16 roundings at most
-                                                                                      16 * 2^-26 u (S + C s)
+    float64         in two parts, see below                                          2^-76
     looked at again in double-double (`closely`): products 8 u^2, their sum 4 u^2    12 u^2 (S + C s)
     all             the errors of the double-double rows, given by the caller
 
-of which 5, 32 and 16 are used. For a cosine S and C change places. Where angles are small, S + C s is as small as
-the sine, so that small sines are decided as readily as large ones.
+of which 5 u, 2^-75 and 16 u^2 are used. For a cosine S and C change places. Where angles are small, S + C s is as small
+as the sine, so that small sines are decided as readily as large ones.
 
 Sine and cosine together are one complex product, (sin a + i cos a) (cos b - i sin b) = sin(a + b) + i cos(a + b).
 numpy's complex product has other bits on processors that fuse its steps, within the same 4 u; what is rounded from it
 is only what any error as large leaves no choice about.
+
+For float64 both numbers are cut at 2^-26: a = a' + a", b = b' + b", the leading parts multiples of 2^-26, the rests
+below 2^-26.5 in size.
+
+    total = a' b'             products are multiples of 2^-52, their sums below 2: exact, fused or not
+    rest  = a' b" + a" b      rests rounded: 2 u; b rounded: u; products 4 u; their sum 2 u; the bound added: 2 u,
+                              each of 2^-26.5 at most                                11 * 2^-26.5 u < 2^-76
+
+so a value is decided where total + (rest - bound) and total + (rest + bound) are the same float64.
 
 Which float32 that is, the float64 shows in its own bits (`_to_float32`): rounding drops the last 29, and is in
 doubt only where they are near the middle of their range. All narrow errors are below
@@ -23,8 +30,9 @@ doubt only where they are near the middle of their range. All narrow errors are 
     5 u sqrt 2 + 2^-54 < 2^-50.07
 
 which is less than 2^15 ulps of a float64 as small as 2^-13. So those are unsure whose last bits are within 2^15 of
-2^28, one in 2^13, and those below 2^-12; with an amplitude the error and these limits are as many times as large. These
-few are decided by bounds of their own (`narrow`).
+2^28, one in 2^13, and those below 2^-12. These few are decided by bounds of their own (`narrow`).
+
+With an amplitude of up to 2^octaves the errors and these limits are as many times as large.
 """
 
 from enum import IntEnum
@@ -35,18 +43,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.numbers.pairs import Floats, Pair, Rows, add, halves, multiply, negative, two_sum
+from service.engine.numbers.pairs import Floats, Pair, Rows, add, multiply, negative
 from service.engine.numbers.sines import Indices
-from service.engine.rounding import Unsure, different, to_sixteen_bits
+from service.engine.rounding import Unsure, to_sixteen_bits
 
 Array = NDArray[Any]
 Singles = NDArray[np.float32]
 Turns = NDArray[np.complex128]
 
 BLOCK_VALUES = 16384  # 128 KiB of float64: a block and its few companions stay in a core's second-level cache
+LINE = 256  # complex numbers that numpy multiplies in one go: each go costs as much as some twenty of them
 U = 2.0**-53
 NARROW_ERROR = 5 * U
-DOUBLE_ERROR = 32 * 2.0**-26 * U
+DOUBLE_ERROR = 2.0**-75
+CUT_BITS = 26
 CLOSE_ERROR = 16 * U * U
 ROWS_ERROR = 2.0**-54  # what the rows themselves may bring into a narrow value
 LARGEST_NARROW = 2.0**0.5 * NARROW_ERROR + ROWS_ERROR
@@ -61,7 +71,7 @@ class Waveform(IntEnum):
 
 
 class Block(NamedTuple):
-    """Output rows, and the base and offset rows that they are made of."""
+    """Output rows, and the base row (or one for each) and the offset rows that they are made of."""
 
     rows: slice
     base: int | Indices
@@ -130,6 +140,7 @@ class Scratch:
         # Two arrays in line are multiplied faster than an array and a row: a base row is repeated.
         self._turns = _aligned((rows, channels), np.complex128) if count == 2 else None
         self._factors = _aligned((3, rows if count == 1 else 0, channels), np.float64)
+        self._doubles: Floats | None = None
 
     @classmethod
     def of_thread(cls, forms: tuple[Waveform, ...], rows: int, channels: int) -> "Scratch":
@@ -166,6 +177,21 @@ class Scratch:
         np.multiply(other, offsets.sines[self.forms[0], offset], out=term)
         np.add(value, term, out=value)
 
+    def double_product(self, grid: "Grid", block: Block) -> tuple[Floats, Floats, Floats]:
+        """The total and the rest of sines and cosines, and room for as many more, each (rows, channels, 2)."""
+        if self._doubles is None:
+            self._doubles = _aligned((3, *self._unsure.shape[:2], 2), np.float64)
+        total, rest, term = self._doubles[:, : block.rows.stop - block.rows.start]
+        base, offset = grid.split(), grid.offsets.split()
+        for bases, offsets, product in (
+            (base.leading, offset.leading, total),
+            (base.leading, offset.rest, rest),
+            (base.rest, offset.whole, term),
+        ):
+            _multiply(bases[block.base], offsets[block.offset], product.view(np.complex128)[..., 0])
+        np.add(rest, term, out=rest)
+        return total, rest, term
+
     def singles(self, rows: int) -> Singles:
         """As many rows of the float32 buffer."""
         return self._singles[:rows]
@@ -173,6 +199,16 @@ class Scratch:
     def unsure(self, rows: int) -> Unsure:
         """As many rows of the buffer of truth values."""
         return self._unsure[:rows]
+
+
+def _multiply(base: Turns, offset: Turns, out: Turns) -> None:
+    """Each row of `offset` by its base row, or by the one for all, repeated until lines are long enough."""
+    if base.ndim == 1:
+        rows, channels = offset.shape
+        times = min(rows & -rows, 1 << max(1, LINE // channels).bit_length() - 1)
+        base = np.repeat(base[None], times, axis=0).reshape(-1)
+        offset, out = offset.reshape(-1, base.size), out.reshape(-1, base.size)
+    np.multiply(base, offset, out=out)
 
 
 _threads = local()
@@ -205,31 +241,29 @@ class Offsets:
         self.cosines = _aligned_copy(rows.cosines.high)
         self.sines = _aligned_copy(np.stack([rows.sines.high, -rows.sines.high]))  # for a sine, for a cosine
         self.turns = _aligned_copy(_complex(rows.cosines.high, -rows.sines.high))  # cos b - i sin b
-        self._split: dict[int, tuple[Split, Split]] = {}
+        self._split: Split | None = None
 
-    def split(self, form: int) -> tuple["Split", "Split"]:
-        """The cosines and the sines for products in double-double; two threads may both do it, and agree."""
-        if form not in self._split:
-            sines = self.rows.sines if form == Waveform.SIN else negative(self.rows.sines)
-            self._split[form] = split(self.rows.cosines), split(sines)
-        return self._split[form]
+    def split(self) -> "Split":
+        """For products in double; two threads may both do it, and agree."""
+        if self._split is None:
+            self._split = split(negative(self.rows.sines), self.rows.cosines, self.turns)
+        return self._split
 
 
 class Split(NamedTuple):
-    """A number as 26 bits and a rest, and as one float64."""
+    """Complex numbers as a leading part and a rest, and as they are in float64."""
 
-    leading: Floats
-    rest: Floats
-    whole: Floats
-
-    def at(self, index: slice | Indices) -> "Split":
-        return Split(self.leading[index], self.rest[index], self.whole[index])
+    leading: Turns
+    rest: Turns
+    whole: Turns
 
 
-def split(number: Pair) -> Split:
-    """Cut off 26 bits; the rest is rounded at 2^-26 u of the number."""
-    leading, rest = halves(number.high)
-    return Split(leading, rest + number.low, number.high)
+def split(imaginary: Pair, real: Pair, whole: Turns, octaves: int = 0) -> Split:
+    """Numbers whose parts are at most 2^octaves, cut at 2^(octaves - 26)."""
+    cutter = 1.5 * 2.0 ** (52 - CUT_BITS + octaves)  # the last bit of numbers of this size is where to cut
+    leading = [(part.high + cutter) - cutter for part in (real, imaginary)]
+    rest = [(part.high - cut) + part.low for part, cut in zip((real, imaginary), leading, strict=True)]
+    return Split(_complex(*leading), _complex(*rest), whole)
 
 
 class Grid:
@@ -241,18 +275,21 @@ class Grid:
     def __init__(self, bases: Rows, offsets: Offsets, errors: Floats, octaves: int = 0) -> None:
         self.bases, self.offsets, self.errors, self.octaves = bases, offsets, errors, octaves
         self.turns = _complex(bases.sines.high, bases.cosines.high)  # sin a + i cos a
+        self._split: Split | None = None
+
+    def split(self) -> Split:
+        """For products in double; two threads may both do it, and agree."""
+        if self._split is None:
+            self._split = split(self.bases.cosines, self.bases.sines, self.turns, self.octaves)
+        return self._split
 
     def fill(self, block: Block, target: Target, scratch: Scratch) -> Indices:
         """Write the block's rows; which values are undecided, as indices of (rows, channels, waveforms) laid flat."""
-        if target.dtype != np.float64:
-            return self._fill_narrow(block, target, scratch)
-        count = len(target.outs)
-        return np.concatenate(
-            [
-                self._fill_double(block, int(form), out[block.rows]) * count + place
-                for place, (form, out) in enumerate(target.outs.items())
-            ]
-        )
+        if target.dtype == np.float64:
+            return self._fill_double(block, target, scratch)
+        value = scratch.product(self, block)
+        round_off = _to_float32 if target.dtype == np.float32 else _to_sixteen_bits
+        return round_off(value, block.rows, target, scratch, self.octaves)
 
     def narrow(self, at: Places) -> tuple[Pair, Floats]:
         """These values as blocks have them, in float64, and their errors."""
@@ -283,23 +320,18 @@ class Grid:
         error += self.errors[at.form, at.channel]
         return error
 
-    def _fill_narrow(self, block: Block, target: Target, scratch: Scratch) -> Indices:
-        value = scratch.product(self, block)
-        round_off = _to_float32 if target.dtype == np.float32 else _to_sixteen_bits
-        return round_off(value, block.rows, target, scratch, self.octaves)
-
-    def _fill_double(self, block: Block, form: int, out: NDArray[Any]) -> Indices:
-        base, other_base = (self.bases[each].at(block.base) for each in (form, 1 - form))
-        own, other = split(base), split(other_base)
-        cosines, sines = (rows.at(block.offset) for rows in self.offsets.split(form))
-        total, rest = two_sum(own.leading * cosines.leading, other.leading * sines.leading)
-        for at_base, at_offset in ((own, cosines), (other, sines)):
-            rest += at_base.leading * at_offset.rest
-            rest += at_base.rest * at_offset.whole
-        error = DOUBLE_ERROR * (np.abs(base.high) + np.abs(other_base.high) * self.offsets.reach) + self.errors[form]
-        below, above = total + (rest - error), total + (rest + error)
-        out[...] = above
-        return np.flatnonzero(different(below, above))
+    def _fill_double(self, block: Block, target: Target, scratch: Scratch) -> Indices:
+        total, rest, above = scratch.double_product(self, block)
+        error = DOUBLE_ERROR * 2.0**self.octaves + self.errors.max()
+        np.add(rest, error, out=above)
+        np.add(total, above, out=above)
+        np.subtract(rest, error, out=rest)
+        below = np.add(total, rest, out=rest)
+        forms = slice(None) if len(scratch.forms) == 2 else slice(scratch.forms[0], scratch.forms[0] + 1)
+        target.write(block.rows, above[..., forms])
+        unsure = scratch.unsure(len(total))
+        np.not_equal(below[..., forms].view(np.int64), above[..., forms].view(np.int64), out=unsure)
+        return unsure.reshape(-1).nonzero()[0]
 
 
 # How a float64 shows that its rounding to float32 is in doubt. Its bits plus SHIFT, as far as KEPT, are read as a
