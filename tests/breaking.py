@@ -115,10 +115,10 @@ def _asked(before: Document, after: Document, old: Any, new: Any, where: str) ->
     if "enum" in new:
         gone = set(old.get("enum", ())) - set(new["enum"]) if "enum" in old else {"any value"}
         yield from (f"{where} no longer takes {value}" for value in sorted(gone, key=str))
-    for bounds, worse in ((AT_LEAST, lambda a, b: a < b), (AT_MOST, lambda a, b: a > b)):
-        for bound in bounds:
-            if bound in new and (bound not in old or worse(old[bound], new[bound])):
-                yield f"{where}: {bound} was {old.get(bound, 'none')} and is {new[bound]}"
+    for bound in (*AT_LEAST, *AT_MOST):
+        sign = 1 if bound in AT_LEAST else -1
+        if bound in new and (bound not in old or sign * old[bound] < sign * new[bound]):
+            yield f"{where}: {bound} was {old.get(bound, 'none')} and is {new[bound]}"
     yield from (
         f"{where}: {word} was {old.get(word)} and is {new.get(word)}"
         for word in SAME
