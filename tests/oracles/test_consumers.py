@@ -1,4 +1,4 @@
-"""What consumers make of the answers: models of transformers whose tables come from the service, PyTorch, ONNX, GGUF."""
+"""What consumers make of the answers: transformers' models whose tables come from the service, PyTorch, ONNX, GGUF."""
 
 import math
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def check(given: Any, expected: Any, without: Any) -> None:
 def rotary(torch: Any, cos: Any, sin: Any) -> Any:
     """A module in place of the model's own: its buffers are the service's tables."""
 
-    class Rotary(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Rotary(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("cos", cos)
@@ -77,7 +77,7 @@ def rotary(torch: Any, cos: Any, sin: Any) -> Any:
 
 
 SMALL = {"vocab_size": 100, "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 96}
-ROTARY = {
+ROTARY: dict[str, tuple[str, str, dict[str, Any], str, dict[str, Any]]] = {
     "llama": (
         "LlamaForCausalLM",
         "LlamaConfig",
@@ -137,7 +137,7 @@ def test_berts_rows(posenc: Posenc, torch: Any) -> None:
     answer = posenc.learned.lookup(x=table, positions=np.arange(7, 7 + LENGTH), preset="bert")
     (rows,) = answer.to_torch().values()
 
-    class Rows(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Rows(torch.nn.Module):  # type: ignore[misc]
         def forward(self, position_ids: Any) -> Any:
             return rows[position_ids - 7]
 
@@ -199,7 +199,7 @@ def test_blooms_biases(posenc: Posenc, torch: Any) -> None:
 
 def test_tensors_of_every_number_format(posenc: Posenc, torch: Any) -> None:
     for dtype in ("float64", "float32", "float16", "bfloat16"):
-        answer = posenc.rope(length=5, dim=6, dtype=dtype, pairing="interleaved")  # type: ignore[arg-type]
+        answer = posenc.rope(length=5, dim=6, dtype=dtype, pairing="interleaved")
         tensor = answer.to_torch()["sin"]
         assert tensor.dtype == getattr(torch, dtype)
         assert np.array_equal(tensor.to(torch.float64).numpy(), answer["sin"].astype(np.float64))
