@@ -946,6 +946,131 @@ class AnalysesAlone:
         revision: int | None = None,
     ) -> Answer:
         """Wavelengths of a rotary embedding."""
+    def similarity(
+        self,
+        *,
+        length: int | None = None,
+        dim: int | None = None,
+        base: float | None = None,
+        frequency_shift: float | None = None,
+        measure: Literal["dot", "cosine"] | None = None,
+        dtype: Literal["float16", "bfloat16", "float32", "float64"] | None = None,
+        x: ArrayLike | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Similarity of positions."""
+    def decay(
+        self,
+        *,
+        length: int,
+        rotary_dim: int | None = None,
+        partial_rotary_factor: float | None = None,
+        base: float | None = None,
+        rope_type: Literal["default", "linear", "dynamic", "ntk", "ntk_aware", "ntk_alpha", "ntk_by_parts", "yarn", "longrope", "llama3", "proportional", "frequencies", "divisors"] | None = None,
+        factor: float | None = None,
+        original_max_position_embeddings: int | None = None,
+        max_position_embeddings: int | None = None,
+        seq_len: int | None = None,
+        low_freq_factor: float | None = None,
+        high_freq_factor: float | None = None,
+        beta_fast: float | None = None,
+        beta_slow: float | None = None,
+        truncate: bool | None = None,
+        mscale: float | None = None,
+        mscale_all_dim: float | None = None,
+        attention_factor: float | None = None,
+        short_factor: Sequence[float] | None = None,
+        long_factor: Sequence[float] | None = None,
+        short_mscale: float | None = None,
+        long_mscale: float | None = None,
+        alpha: float | None = None,
+        mixed_b: float | None = None,
+        frequencies: Sequence[float] | None = None,
+        divisors: Sequence[float] | None = None,
+        linear_scaling: Literal["frequency", "position"] | None = None,
+        dynamic_rule: Literal["base", "uniform"] | None = None,
+        ramp: Literal["channels", "rotations", "inverted"] | None = None,
+        mscale_rule: Literal["both", "each"] | None = None,
+        longrope_list: Literal["by-length", "short", "long"] | None = None,
+        longrope_attention: Literal["factor", "own-or-ratio", "ratio"] | None = None,
+        direction: Literal["bidirectional", "causal"] | None = None,
+        num_buckets: int | None = None,
+        max_distance: int | None = None,
+        seed: int | None = None,
+        scale: float | None = None,
+        of: Literal["rope", "sinusoidal", "alibi", "t5"] | None = None,
+        dim: int | None = None,
+        heads: int | None = None,
+        dtype: Literal["float16", "bfloat16", "float32", "float64"] | None = None,
+        table: ArrayLike | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Decay of scores with distance."""
+    def shift(
+        self,
+        *,
+        dim: int,
+        length: int | None = None,
+        shift: int | None = None,
+        offset: int | None = None,
+        base: float | None = None,
+        frequency_shift: float | None = None,
+        layout: Literal["interleaved", "sin-cos", "cos-sin"] | None = None,
+        dtype: Literal["float16", "bfloat16", "float32", "float64"] | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Shift: the matrix that leads from one position to another."""
+    def norm(
+        self,
+        *,
+        x: ArrayLike,
+        offset: int | None = None,
+        base: float | None = None,
+        pairing: Literal["half", "interleaved"] | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Norm: what adding and turning do to vectors."""
+    def permutation(
+        self,
+        *,
+        x: ArrayLike,
+        order: Sequence[int] | None = None,
+        base: float | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Permutation: attention without and with positions."""
+    def extrapolation(
+        self,
+        *,
+        dim: int,
+        trained_length: int,
+        length: int,
+        base: float | None = None,
+        dtype: Literal["float16", "bfloat16", "float32", "float64"] | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Extrapolation: angles that training never saw."""
+    def attention(
+        self,
+        *,
+        length: int,
+        of: Literal["none", "alibi", "rope"] | None = None,
+        depth: int | None = None,
+        residual: float | None = None,
+        slope: float | None = None,
+        dim: int | None = None,
+        base: float | None = None,
+        sharpness: float | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Attention over a long context, by the encoding alone."""
 
 class Analyses(AnalysesAlone):
     pass
@@ -2301,6 +2426,131 @@ class AsyncAnalysesAlone:
         revision: int | None = None,
     ) -> Answer:
         """Wavelengths of a rotary embedding."""
+    async def similarity(
+        self,
+        *,
+        length: int | None = None,
+        dim: int | None = None,
+        base: float | None = None,
+        frequency_shift: float | None = None,
+        measure: Literal["dot", "cosine"] | None = None,
+        dtype: Literal["float16", "bfloat16", "float32", "float64"] | None = None,
+        x: ArrayLike | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Similarity of positions."""
+    async def decay(
+        self,
+        *,
+        length: int,
+        rotary_dim: int | None = None,
+        partial_rotary_factor: float | None = None,
+        base: float | None = None,
+        rope_type: Literal["default", "linear", "dynamic", "ntk", "ntk_aware", "ntk_alpha", "ntk_by_parts", "yarn", "longrope", "llama3", "proportional", "frequencies", "divisors"] | None = None,
+        factor: float | None = None,
+        original_max_position_embeddings: int | None = None,
+        max_position_embeddings: int | None = None,
+        seq_len: int | None = None,
+        low_freq_factor: float | None = None,
+        high_freq_factor: float | None = None,
+        beta_fast: float | None = None,
+        beta_slow: float | None = None,
+        truncate: bool | None = None,
+        mscale: float | None = None,
+        mscale_all_dim: float | None = None,
+        attention_factor: float | None = None,
+        short_factor: Sequence[float] | None = None,
+        long_factor: Sequence[float] | None = None,
+        short_mscale: float | None = None,
+        long_mscale: float | None = None,
+        alpha: float | None = None,
+        mixed_b: float | None = None,
+        frequencies: Sequence[float] | None = None,
+        divisors: Sequence[float] | None = None,
+        linear_scaling: Literal["frequency", "position"] | None = None,
+        dynamic_rule: Literal["base", "uniform"] | None = None,
+        ramp: Literal["channels", "rotations", "inverted"] | None = None,
+        mscale_rule: Literal["both", "each"] | None = None,
+        longrope_list: Literal["by-length", "short", "long"] | None = None,
+        longrope_attention: Literal["factor", "own-or-ratio", "ratio"] | None = None,
+        direction: Literal["bidirectional", "causal"] | None = None,
+        num_buckets: int | None = None,
+        max_distance: int | None = None,
+        seed: int | None = None,
+        scale: float | None = None,
+        of: Literal["rope", "sinusoidal", "alibi", "t5"] | None = None,
+        dim: int | None = None,
+        heads: int | None = None,
+        dtype: Literal["float16", "bfloat16", "float32", "float64"] | None = None,
+        table: ArrayLike | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Decay of scores with distance."""
+    async def shift(
+        self,
+        *,
+        dim: int,
+        length: int | None = None,
+        shift: int | None = None,
+        offset: int | None = None,
+        base: float | None = None,
+        frequency_shift: float | None = None,
+        layout: Literal["interleaved", "sin-cos", "cos-sin"] | None = None,
+        dtype: Literal["float16", "bfloat16", "float32", "float64"] | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Shift: the matrix that leads from one position to another."""
+    async def norm(
+        self,
+        *,
+        x: ArrayLike,
+        offset: int | None = None,
+        base: float | None = None,
+        pairing: Literal["half", "interleaved"] | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Norm: what adding and turning do to vectors."""
+    async def permutation(
+        self,
+        *,
+        x: ArrayLike,
+        order: Sequence[int] | None = None,
+        base: float | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Permutation: attention without and with positions."""
+    async def extrapolation(
+        self,
+        *,
+        dim: int,
+        trained_length: int,
+        length: int,
+        base: float | None = None,
+        dtype: Literal["float16", "bfloat16", "float32", "float64"] | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Extrapolation: angles that training never saw."""
+    async def attention(
+        self,
+        *,
+        length: int,
+        of: Literal["none", "alibi", "rope"] | None = None,
+        depth: int | None = None,
+        residual: float | None = None,
+        slope: float | None = None,
+        dim: int | None = None,
+        base: float | None = None,
+        sharpness: float | None = None,
+        tensor: str | None = None,
+        revision: int | None = None,
+    ) -> Answer:
+        """Attention over a long context, by the encoding alone."""
 
 class AsyncAnalyses(AsyncAnalysesAlone):
     pass
