@@ -1,4 +1,4 @@
-"""Clients of others' making call a real server: the two generated from the committed document, and Triton's."""
+"""Clients of others' making call a real server: those generated from the committed document, and Triton's."""
 
 import json
 import shutil
@@ -110,6 +110,28 @@ def test_types_are_checked(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "'head' does not exist" in done.stdout
+
+
+# Debian's validator is what openapi-generator's Go code asks for besides the standard library.
+GO_PACKAGES = Path("/usr/share/gocode")
+GO_OPTIONS = "packageName=posenc,enumClassPrefix=true"
+GO_PARTS = "apis,models,supportingFiles,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false"
+
+
+def test_a_generated_go_client_is_compiled_and_run(tmp_path: Path, port: int) -> None:
+    package = tmp_path / "src" / "posenc"
+    code = "import openapi_generator_cli as cli; print(cli.__path__[0])"
+    jar = Path(run(interpreter("openapi_generator_cli"), "-c", code).strip()) / "openapi-generator.jar"
+    generate: list[str | Path] = [program("java"), "-jar", jar, "generate", "-i", DOCUMENT, "-g", "go", "-o", package]
+    run(*generate, "--additional-properties", GO_OPTIONS, "--global-property", GO_PARTS)
+    variables = {"GO111MODULE": "off", "GOPATH": f"{tmp_path}:{GO_PACKAGES}", "GOCACHE": str(tmp_path / "cache")}
+    command = ["env", *(f"{name}={value}" for name, value in variables.items()), program("go"), "run"]
+    told = json.loads(run(*command, HERE / "generated.go", f"http://127.0.0.1:{port}"))
+    assert np.array_equal(np.array(told["rope"], np.float32), sines())
+    assert np.array_equal(np.array(told["file"], np.float32), sines().reshape(-1))
+    assert (told["base"], told["biases"]) == (10000, [0.0625, 0.00390625, 0.25])
+    assert told["learned"] == [[0, 1], [0.4, 1.8], [1, 3], [2.8, 4.2], [4, 5]]
+    assert (told["status"], told["fault"]) == (422, "odd")
 
 
 # The Open Inference Protocol
