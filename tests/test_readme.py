@@ -134,7 +134,7 @@ def test_the_steps_of_the_service_container_run(server: Live, tmp_path: Path) ->
 
 def test_the_sidecar_is_the_service_of_docker_compose() -> None:
     services = yaml_block("services:")["services"]
-    ours = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["posenc"]
+    ours = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["posenc-1"]
     assert services["posenc"]["healthcheck"]["test"] == ours["healthcheck"]["test"]
     assert services["posenc"]["read_only"] is ours["read_only"] is True
     assert services["yours"]["depends_on"] == {"posenc": {"condition": "service_healthy"}}
