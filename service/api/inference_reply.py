@@ -86,7 +86,7 @@ class Reply:
         entry: dict[str, Any] = {"name": name, "shape": tensor.shape, "datatype": NAMES[tensor.dtype]}
         if binary or answer is None:
             return orjson.dumps(entry | {"parameters": {"binary_data_size": nbytes(tensor)}})
-        return orjson.dumps(entry)[:-1] + b',"data":[' + b",".join(_texts(answer, name)) + b"]}"
+        return orjson.dumps(entry)[:-1] + b',"data":[' + b",".join(filter(None, _texts(answer, name))) + b"]}"
 
 
 def _chosen(asked: Inference, tensors: Mapping[str, Tensor]) -> dict[str, bool]:
@@ -107,8 +107,7 @@ def _texts(answer: Answer, name: str) -> Iterator[bytes]:
         if not finite(rows).all():
             detail = f"{name} is not finite everywhere, as JSON must be: ask for binary_data"
             raise Problem("invalid-parameters", detail)
-        if rows.size:
-            yield nested(rows.reshape(1, -1), (b"", b"", b""))[2:-2]
+        yield nested(rows.reshape(1, -1), (b"", b"", b""))[2:-2]
 
 
 def scalars(document: Mapping[str, Any]) -> dict[str, Any]:
