@@ -6,6 +6,7 @@ setup(
     packages=[*find_packages(include=["service*"]), "service.web", "service.openapi"],
     package_dir={"service.openapi": "openapi"},
     package_data={
+        "service": ["py.typed", "*.pyi"],
         "service.web": ["*", "swagger-ui/*"],
         "service.openapi": ["openapi.json"],
     },

@@ -1,7 +1,8 @@
 """The `posenc` command: serve, get, openapi, healthcheck.
 
-Exit codes: 0 done; 2 the command, a setting or the request is wrong (a 4xx answer); 1 anything else.
-What a command needs is imported when it runs: `posenc healthcheck` loads neither numpy nor FastAPI.
+Exit codes: 0 done; 2 the command, a setting or the request is wrong (a 4xx answer); 3 the server is busy or away (503,
+no connection); 1 anything else. What a command needs is imported when it runs: `posenc healthcheck` loads neither numpy
+nor FastAPI.
 """
 
 import argparse
@@ -15,10 +16,10 @@ from service.settings import Settings, SettingsError, flag, load, nearest, show_
 DONE, FAILED, REFUSED = 0, 1, 2
 NAME = "posenc"
 
-SUMMARY_OF_GET = "answer one request in this process, without a server"
+SUMMARY_OF_GET = "answer one request in this process, without a server, or get the answer of one (--server)"
 EPILOG = """\
 Every setting is also an environment variable, which a flag overrides: --result-bytes is POSENC_RESULT_BYTES.
-Exit codes: 0 done; 2 the command, a setting or the request is wrong; 1 anything else.
+Exit codes: 0 done; 2 the command, a setting or the request is wrong; 3 the server is busy or away; 1 anything else.
 """
 
 
@@ -55,7 +56,7 @@ def serve(settings: Settings) -> int:
 def get(options: argparse.Namespace, settings: Settings) -> int:
     from service.get import Get
 
-    return Get(options.target, options.output, options.data).run(settings)
+    return Get(options.target, options.output, options.data, options.server).run(settings)
 
 
 def openapi() -> int:
@@ -92,7 +93,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def known_flags() -> list[str]:
-    return ["--output", "--data", *map(flag, Settings.model_fields)]
+    return ["--output", "--data", "--server", *map(flag, Settings.model_fields)]
 
 
 def given_settings(options: argparse.Namespace) -> dict[str, str]:
@@ -111,7 +112,7 @@ def make_parser() -> Parser:
 
 
 def _add_get(commands: "argparse._SubParsersAction[Parser]") -> None:
-    parser = _add_command(commands, "get", SUMMARY_OF_GET, "TARGET [-o FILE] [--data FILE] ")
+    parser = _add_command(commands, "get", SUMMARY_OF_GET, "TARGET [-o FILE] [--data FILE] [--server URL] ")
     parser.add_argument(
         "target",
         metavar="TARGET",
@@ -127,6 +128,7 @@ def _add_get(commands: "argparse._SubParsersAction[Parser]") -> None:
     parser.add_argument(
         "--data", metavar="FILE", help="body to POST: .json, .npy or .safetensors; - reads standard input"
     )
+    parser.add_argument("--server", metavar="URL", help="ask this server instead, such as http://127.0.0.1:8000")
 
 
 def _add_command(commands: "argparse._SubParsersAction[Parser]", name: str, summary: str, operands: str = "") -> Parser:

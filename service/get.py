@@ -1,4 +1,4 @@
-"""`posenc get`: one request answered by the app in this process, streamed to a file or to standard output.
+"""`posenc get`: one request answered by the app in this process or by a server, streamed to a file or standard output.
 
 The file appears complete or not at all: the answer goes to a temporary file beside it, renamed at the end.
 """
@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,28 +18,32 @@ from urllib.parse import quote
 from service.inprocess import Answer, Request, answer
 from service.settings import Settings
 
-DONE, FAILED, REFUSED = 0, 1, 2
+DONE, FAILED, REFUSED, BUSY = 0, 1, 2, 3
 STANDARD = "-"
 JSON, BINARY = "application/json", "application/octet-stream"
 TARGET = "a path and query such as '/v1/encodings/rope.npy?length=8&dim=4'"
+SERVER = "an address such as http://127.0.0.1:8000"
 SAFE = "/?&=%:@!$'()*+,;~-._[]"  # what a request target may hold besides letters and digits
 
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """What was asked: the target, the file to write, the file to send ("-" for the standard streams)."""
+    """What was asked: the target, the file to write, the file to send ("-" for the standard streams), the server."""
 
     target: str
     output: str = STANDARD
     data: str | None = None
+    server: str | None = None
 
     def run(self, settings: Settings) -> int:
-        """Answer the request; return 0, 2 after a refusal (4xx), 1 after anything else."""
+        """Answer the request; return 0, 2 after a refusal (4xx), 3 where a later try may do, 1 after anything else."""
         if not self.target.startswith("/"):
             return _fail(f"{self.target[:64]!r}: {TARGET} would do", REFUSED)
+        if self.server is not None and not self.server.startswith(("http://", "https://")):
+            return _fail(f"--server {self.server[:64]!r}: {SERVER} would do", REFUSED)
         try:
             with _body(self.data) as body, _sink(self.output) as sink:
-                return asyncio.run(self._answer(settings, body, sink))
+                return self._answer(settings, body, sink)
         except OSError as error:
             return _fail(f"{self._named(error.filename)}: {error.strerror or error}")
 
@@ -47,16 +51,45 @@ class Get:
         """The file that an error is about, under the name that the user gave it."""
         return self.data if self.data is not None and name == self.data else self.output
 
-    async def _answer(self, settings: Settings, body: BinaryIO | None, sink: "Sink") -> int:
-        from service.main import create_app
+    def _answer(self, settings: Settings, body: BinaryIO | None, sink: "Sink") -> int:
+        from service.remote import Progress, Unreachable, is_terminal
 
-        reply = await answer(create_app(settings), _request(self.target, body), sink.write)
-        if reply.status < 400 and reply.complete:
-            sink.keep()
-            return DONE
-        for line in faults(reply):
-            print(f"posenc get: {line}", file=sys.stderr)
-        return REFUSED if 400 <= reply.status < 500 else FAILED
+        reply = Answer()
+        progress = Progress(sys.stderr, reply, wanted=not is_terminal(self.output, STANDARD))
+
+        def take(part: bytes) -> None:
+            sink.write(part)
+            progress.update()
+
+        try:
+            self._ask(settings, _request(self.target, body), reply, take)
+        except Unreachable as error:
+            return _fail(str(error), BUSY)
+        finally:
+            progress.clear()
+        return _judged(reply, sink)
+
+    def _ask(self, settings: Settings, request: Request, reply: Answer, take: Callable[[bytes], None]) -> None:
+        if self.server is not None:
+            from service.remote import ask
+
+            ask(self.server, request, reply, take)
+        else:
+            from service.main import create_app
+
+            asyncio.run(answer(create_app(settings), request, take, reply))
+
+
+def _judged(reply: Answer, sink: "Sink") -> int:
+    """The exit code of an answer; whatever is not a whole success is told."""
+    if reply.status < 400 and reply.complete:
+        sink.keep()
+        return DONE
+    for line in faults(reply):
+        print(f"posenc get: {line}", file=sys.stderr)
+    if reply.status == 503:
+        return BUSY
+    return REFUSED if 400 <= reply.status < 500 else FAILED
 
 
 def _fail(line: str, code: int = FAILED) -> int:

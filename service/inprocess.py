@@ -87,9 +87,12 @@ class Answer:
             self.problem += part[: PROBLEM_BYTES - len(self.problem)]
 
 
-async def answer(app: App, request: Request, sink: Callable[[bytes], None]) -> Answer:
-    """Start the app, put one request to it, stop it; the body of a success goes to `sink` as it is made."""
-    reply = Answer()
+async def answer(app: App, request: Request, sink: Callable[[bytes], None], reply: Answer | None = None) -> Answer:
+    """Start the app, put one request to it, stop it; the body of a success goes to `sink` as it is made.
+
+    A `reply` that is given is filled in on the way, for those who watch it.
+    """
+    reply = Answer() if reply is None else reply
 
     gone = asyncio.Event()
     failures: list[OSError] = []

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from service.api import advice, catalogue, docs, health, refusals, schemes
+from service.api import advice, bundle, catalogue, docs, health, inference, refusals, schemes
 from service.api.bodies import Limits
 from service.api.caching import ReplyCache
 from service.api.door import Door
@@ -58,6 +58,8 @@ def create_app(settings: Settings) -> Service:
     catalogue.install(app, resources)
     advice.install(app)
     schemes.install(app, resources)
+    bundle.install(app, resources)
+    inference.install(app, resources)
     docs.install(app, settings.docs)
     return app
 

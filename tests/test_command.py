@@ -79,7 +79,7 @@ def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_flags_reach_the_settings_as_text() -> None:
     options = parse(["get", "/x", "-o", "f", "--json-bytes", "1MiB"])
     assert vars(options) == {
-        "command": "get", "target": "/x", "output": "f", "data": None, "json_bytes": "1MiB",
+        "command": "get", "target": "/x", "output": "f", "data": None, "server": None, "json_bytes": "1MiB",
     }  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def test_a_device_is_written_to(tmp_path: Path) -> None:
     os.close(reader)
 
 
-@pytest.mark.parametrize(("status", "code"), [(404, 2), (422, 2), (500, 1), (503, 1)])
+@pytest.mark.parametrize(("status", "code"), [(404, 2), (422, 2), (500, 1), (503, 3)])
 def test_a_refusal_leaves_the_old_file_and_tells_every_fault(
     status: int, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,9 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from safetensors.numpy import load_file
 
 from service.formats import FORMATS
@@ -24,7 +26,19 @@ from tests.tools import program
 BLOCKS = blocks()
 INSTALL, TEST, CONTAINER = BLOCKS[:3]
 ADDRESS = "http://127.0.0.1:8000"
-SHOWN = ("json", "text")
+SHOWN = ("json", "text", "yaml")
+# How a program is built and run: the suffix of its file, and commands in which FILE is that file.
+PROGRAMS = {
+    "javascript": (".mjs", "node", "node FILE"),
+    "c": (".c", "gcc", "gcc -Wall -Wextra -Werror -O2 -o read FILE && {pipe}"),
+    "rust": (".rs", "rustc", "rustc -D warnings --edition 2021 -o read FILE && {pipe}"),
+    "go": (".go", "go", "GOCACHE=$PWD/go-cache go run FILE"),
+    "r": (".R", "Rscript", "Rscript FILE"),
+    "julia": (".jl", "julia", "julia FILE"),
+    "makefile": (".mk", "make", "make -s -f FILE"),
+}
+# What Debian has no package of may be missing in CI as well.
+OPTIONAL = ("julia",)
 RUN = [number for number, block in enumerate(BLOCKS) if number > 2 and block.language not in SHOWN]
 
 
@@ -50,10 +64,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(block: Block, folder: Path, server: Live) -> str:
     text = block.text.replace(ADDRESS, f"http://127.0.0.1:{server.port}")
     command = ["bash", "-euo", "pipefail", "-c", text] if block.language == "bash" else [sys.executable, "-c", text]
+    if block.language in PROGRAMS:
+        command = ["bash", "-euo", "pipefail", "-c", program_command(block, text, folder)]
     variables = os.environ | {"PATH": f"{folder / '.venv' / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+def program_command(block: Block, text: str, folder: Path) -> str:
+    """Writes a program of another language to its file; how it is run, with what its first line pipes into it."""
+    suffix, tool, command = PROGRAMS[block.language]
+    if block.language in OPTIONAL and shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    program(tool)
+    (folder / f"read{suffix}").write_text(text)
+    piped = text.splitlines()[0].partition(" && ")[2]
+    return command.replace("FILE", f"read{suffix}").replace("{pipe}", piped)
 
 
 @pytest.mark.parametrize("number", RUN, ids=lambda number: f"line{BLOCKS[number].line}")
@@ -81,8 +108,41 @@ def test_the_rotated_vectors_are_those_of_the_formula(folder: Path) -> None:
         assert np.abs(got[name] - np.concatenate([turned.real, turned.imag], axis=-1)).max() < 1e-6
 
 
+def test_the_makefile_left_the_tables_and_makes_them_once(folder: Path) -> None:
+    assert np.load(folder / "bias.npy").shape == (8, 128, 128)
+    assert load_file(folder / "rope.safetensors")["cos"].shape == (4096, 128)
+    block = next(block for block in BLOCKS if block.language == "makefile")
+    assert block.text.count("\n\t.venv/bin/posenc get '/v1/") == 2
+    command = [program("make"), "-q", "-f", "read.mk"]
+    assert subprocess.run(command, cwd=folder, check=False).returncode == 0
+
+
+def yaml_block(first: str) -> Any:
+    return yaml.safe_load(next(block.text for block in BLOCKS if block.text.startswith(first)))
+
+
+def test_the_steps_of_the_service_container_run(server: Live, tmp_path: Path) -> None:
+    """The workflow's steps against a real server; the container itself is that of docker-compose.yml."""
+    job = yaml_block("jobs:")["jobs"]["port"]
+    assert job["services"]["posenc"]["ports"] == ["8000:8000"]
+    assert "posenc healthcheck" in job["services"]["posenc"]["options"]
+    program("curl")
+    for step in job["steps"]:
+        text = step["run"].replace(ADDRESS, f"http://127.0.0.1:{server.port}").replace("python3", sys.executable)
+        subprocess.run(["bash", "-euc", text], cwd=tmp_path, check=True)
+
+
+def test_the_sidecar_is_the_service_of_docker_compose() -> None:
+    services = yaml_block("services:")["services"]
+    ours = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["posenc-1"]
+    assert services["posenc"]["healthcheck"]["test"] == ours["healthcheck"]["test"]
+    assert services["posenc"]["read_only"] is ours["read_only"] is True
+    assert services["yours"]["depends_on"] == {"posenc": {"condition": "service_healthy"}}
+    assert services["yours"]["environment"] == {"POSENC_URL": "http://posenc:8000"}
+
+
 def test_blocks_are_of_known_languages() -> None:
-    assert {block.language for block in BLOCKS} <= {"bash", "python", *SHOWN}
+    assert {block.language for block in BLOCKS} <= {"bash", "python", *PROGRAMS, *SHOWN}
     assert [block.language for block in BLOCKS[:3]] == ["bash"] * 3
 
 

@@ -92,9 +92,13 @@ class Given:
 
 
 def media_type(request: Request, scheme: Scheme[Any, Any]) -> str:
-    """`application/json` or `application/octet-stream`; anything else, and any coding, is refused.
+    """`application/json` or `application/octet-stream`: a scheme that takes no arrays has no use for a binary body."""
+    return content_type(request, binary=bool(scheme.inputs))
 
-    A scheme that takes no arrays has no use for a binary body.
+
+def content_type(request: Request, *, binary: bool) -> str:
+    """`application/json`, or where binary bodies are read `application/octet-stream`; anything else, and any coding,
+    is refused.
     """
     coding = request.headers.get("content-encoding", "identity")
     if coding.strip().lower() not in ("", "identity"):
@@ -104,10 +108,10 @@ def media_type(request: Request, scheme: Scheme[Any, Any]) -> str:
     charset = options.partition("charset=")[2].partition(";")[0].strip(' "').lower()
     if kind == JSON and charset in ("", "utf-8", "utf8"):
         return JSON
-    if kind in BINARY and scheme.inputs:
+    if kind in BINARY and binary:
         return BINARY[0]
     said = f"Content-Type is {echo(request.headers['content-type'])}" if given else "Content-Type is missing"
-    also = f", or {BINARY[0]} for npy and safetensors," if scheme.inputs else ""
+    also = f", or {BINARY[0]} for npy and safetensors," if binary else ""
     raise Problem("unsupported-media-type", f"{said}; {JSON} (UTF-8){also} would do")
 
 

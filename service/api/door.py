@@ -12,7 +12,8 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.caching import Head, RawHeaders
-from service.api.problems import MEDIA_TYPE, Problem
+from service.api.inference_errors import written
+from service.api.problems import Problem
 from service.api.resources import Resources
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}", re.ASCII)
@@ -120,14 +121,14 @@ def _out_of_bounds(scope: Scope, resources: Resources) -> Problem | None:
 
 
 async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
-    """A problem document as an ASGI answer."""
-    body = problem.body(scope.get("request_id", ""))
+    """A problem document as an ASGI answer; below `/v2` the error object of the protocol that is spoken there."""
+    status, media_type, body = written(problem, scope)
     headers: list[tuple[bytes, bytes]] = [
-        (b"content-type", MEDIA_TYPE),
+        (b"content-type", media_type),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
         *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in problem.headers.items()),
     ]
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     content: dict[str, Any] = {"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body}
     await send(content)

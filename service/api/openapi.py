@@ -13,6 +13,7 @@ from service.api.openapi_operations import scheme_paths
 from service.api.openapi_parameters import needs_parameters, parameter_components, parameter_ref
 from service.api.openapi_responses import header_refs, headers, refusals, responses
 from service.api.openapi_schemas import TEXT, Schema, ref, schemas
+from service.api.openapi_services import bundle_paths, inference_paths, service_responses, service_schemas
 from service.engine import SCHEMES
 
 DESCRIPTION = """\
@@ -35,6 +36,8 @@ TAGS = {
     "permutations": "Where each channel lies in another convention.",
     "learned": "Your own position tables: rows looked up, tables resized and joined.",
     "apply": "Encodings applied to your own vectors, embeddings or scores.",
+    "bundle": "Several answers in one file.",
+    "inference": "The Open Inference Protocol, version 2: each scheme is a model. Refusals are its error object.",
     "catalogue": "What the service knows: derived from the same records as everything else.",
     "operations": "Health, this document, and what problem types mean.",
 }
@@ -58,12 +61,19 @@ def document() -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "security": [],
         "tags": [{"name": name, "description": TAGS[name]} for name in _tag_names()],
-        "paths": dict(scheme_paths()) | _catalogue_paths() | _advice_path() | _operations_paths(),
+        "paths": {
+            **dict(scheme_paths()),
+            **bundle_paths(),
+            **_catalogue_paths(),
+            **_advice_path(),
+            **inference_paths(),
+            **_operations_paths(),
+        },
         "components": {
-            "schemas": schemas(),
+            "schemas": schemas() | service_schemas(),
             "parameters": dict(parameter_components()),
             "headers": headers(),
-            "responses": responses(),
+            "responses": responses() | service_responses(),
         },
     }
 
@@ -75,7 +85,7 @@ def text() -> str:
 
 def _tag_names() -> list[str]:
     families = dict.fromkeys(scheme.family for scheme in SCHEMES)
-    return [*families, "catalogue", "operations"]
+    return [*families, "bundle", "catalogue", "inference", "operations"]
 
 
 # Everything that is no scheme

@@ -38,6 +38,11 @@ _HEADERS: dict[str, tuple[str, Schema, str]] = {
         _TEXT,
         "queue;dur=0.05, compute;dur=0.31, encode;dur=0.08",
     ),
+    "Inference-Header-Content-Length": (
+        "How many bytes of the answer are the JSON, where binary tensors follow it.",
+        {"type": "integer", "minimum": 0},
+        "421",
+    ),
     "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 0}, "1"),
 }
 

@@ -1,0 +1,1 @@
+"""Programs of other languages and libraries that call a running server, and the tests that run them."""
