@@ -10,14 +10,26 @@ from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.quantities import Columns, DType
 from service.engine.rotation.rope_axes import (
     AxisWaves,
+    facts_of,
     fastest_of,
+    filled_in,
     notes_of,
     placed,
     positions_along,
     waves_of,
     write_axis,
 )
-from service.engine.rotation.rope_sections import Column, RopeAxes, channel_columns, letters_of, pair_columns, rotated
+from service.engine.rotation.rope_block import AXES_BLOCK
+from service.engine.rotation.rope_formulas import SCALING
+from service.engine.rotation.rope_sections import (
+    Column,
+    RopeAxes,
+    channel_columns,
+    letters_of,
+    pair_columns,
+    rotated,
+    sections_of,
+)
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage, unused
 
@@ -103,8 +115,7 @@ def _rows(params: RopeAxesTable, inputs: Inputs, state: Waves, tensor: str, star
 
 
 def _facts(params: RopeAxesTable, _inputs: Inputs) -> Facts:
-    axes = letters_of(_columns(params), len(params.sections))
-    return {"rotary_dim": rotated(params), "attention_factor": 1.0, "axes_of_columns": axes}
+    return {**facts_of(params), "axes_of_columns": letters_of(_columns(params), len(sections_of(params)))}
 
 
 def _notes(params: RopeAxesTable, inputs: Inputs) -> list[str]:
@@ -113,20 +124,23 @@ def _notes(params: RopeAxesTable, inputs: Inputs) -> list[str]:
 
 
 def _resolve(params: RopeAxesTable, _inputs: Inputs) -> RopeAxesTable:
-    return params.model_copy(update={"rotary_dim": rotated(params)})
+    return params.model_copy(update=filled_in(params))
 
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Positions have several coordinates (time, height, width; height, width; up to four axes), and each pair of channels is
 turned by one of them: pair k by `p_a w_k`, where `section_rule` says which axis a, and `frequencies` which w_k. The
-tables hold the cosines and sines of these angles. Where all coordinates are equal and frequencies are shared, this is
-the RoPE of `encodings/rope`.
+tables hold the cosines and sines of these angles, times A. Where all coordinates are equal and frequencies are shared,
+this is the RoPE of `encodings/rope`, with every scaling of it.
 
 The positions are a `grid` of patches, row by row (frames, rows, columns), or they are in the body of a POST,
 (…, axes). The **channel order** with `columns=full` is that of the `pairing`; `half` has one column a pair. The fact
-`axes_of_columns` names the axis of every column. Axes: (position, channel). `.npy` stacks cos and sin in that order."""
+`axes_of_columns` names the axis of every column. Axes: (position, channel). `.npy` stacks cos and sin in that order.
+
+{SCALING}"""
 
 SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
+    pasted=AXES_BLOCK,
     family="encodings",
     name="rope-axes",
     title="Rotary position embedding on several axes: cos and sin tables",
@@ -158,6 +172,20 @@ SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
             "Positions of a batch, in the body",
             {"dim": "8", "sections": "2,2", "columns": "half"},
             {"positions": [[[5, 6], [8, 8]], [[0, 0], [0, 1]]]},
+        ),
+        Example(
+            "A pasted block of Qwen2.5-VL, extended by YaRN",
+            {"dim": "8"},
+            {
+                "positions": [[9, 9, 9], [10, 10, 11]],
+                "rope_parameters": {
+                    "rope_type": "yarn",
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 32768,
+                    "rope_theta": 1000000.0,
+                    "mrope_section": [2, 1, 1],
+                },
+            },
         ),
         Example(
             "Frequencies of a video model's axes",

@@ -42,7 +42,7 @@ from service.engine.rotation.turning import (
 )
 from service.engine.rotation.xpos import Role
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage, unused
 from service.engine.vectors import VECTOR_POSITIONS, Rows, refuse_odd_shapes, refuse_overflow
 
 
@@ -58,6 +58,9 @@ class ApplyRope(Rotary, Shifted, Turned):
         ),
     ] = None
     rotary_channels: RotaryChannels = "first"
+    xpos_role: Annotated[
+        Role, Field(description="xPos: what q holds; `key` is for keys that are sent alone, as q.")
+    ] = "query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
     width = table_width(params, arrays["q"].shape[-1])
     fastest(params, width)
     amplitude(params, width, params.direction)
+    if "k" in arrays and params.xpos_role == "key":
+        raise Refusal("xpos_role", "conflict", "xpos_role=key is for keys sent alone, as q: leave it out beside k")
     if "k" in arrays and arrays["k"].shape[-1] != arrays["q"].shape[-1]:
         raise Refusal(
             "/tensors/k",
@@ -125,7 +130,9 @@ def _channels(params: ApplyRope, width: int, dim: int) -> Channels:
 
 def _role(params: ApplyRope, name: str) -> Role:
     """Whose table an array is turned by: without xPos keys turn as queries do."""
-    return "key" if name == "k" and params.xpos_scale_base is not None else "query"
+    if params.xpos_scale_base is None:
+        return "query"
+    return "key" if name == "k" else params.xpos_role
 
 
 def _roles(params: ApplyRope, names: Iterable[str]) -> set[Role]:
@@ -158,6 +165,11 @@ def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
 def _resolve(params: ApplyRope, inputs: Inputs) -> ApplyRope:
     whole = resolved(params, inputs["q"].shape[-1])
     return whole.model_copy(update={"output_pairing": params.output_pairing or params.pairing})
+
+
+def _notes(params: ApplyRope, _inputs: Inputs) -> list[str]:
+    idle = unused(params, ("xpos_role",), "no xpos_scale_base") if params.xpos_scale_base is None else []
+    return rotary_notes(params) + idle
 
 
 def _state_bytes(params: ApplyRope, inputs: Inputs) -> int:
@@ -200,7 +212,7 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    notes=lambda params, _inputs: rotary_notes(params),
+    notes=_notes,
     resolve=_resolve,
     state_bytes=_state_bytes,
     inputs=(

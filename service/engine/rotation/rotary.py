@@ -29,18 +29,20 @@ from service.engine.rotation.xpos import Decay, ExactXPos, Float32XPos, Role, re
 from service.engine.scheme import Array, Facts
 from service.engine.waves import Waves, values
 
+AngleSign = Annotated[
+    Literal["positive", "negative"],
+    Field(
+        description="Which way a pair turns: `positive` by p w_k, from its first channel to its second; `negative` "
+        "by -p w_k (nanochat). Scores are equal."
+    ),
+]
+
 
 class Rotary(Scaling):
     """Parameters that decide a rotation, apart from the head width and the positions."""
 
     pairing: Pairing = "half"
-    angle_sign: Annotated[
-        Literal["positive", "negative"],
-        Field(
-            description="Which way a pair turns: `positive` by p w_k, from its first channel to its second; `negative` "
-            "by -p w_k (nanochat). Scores are equal."
-        ),
-    ] = "positive"
+    angle_sign: AngleSign = "positive"
     arithmetic: Arithmetic = "exact"
     xpos_scale_base: Annotated[
         Real | None,
@@ -181,11 +183,13 @@ def _positive_angles(params: Rotary, width: int, direction: str, role: Role) -> 
         return plain if decay is None else ExactXPos(plain, factor, decay)
     if params.arithmetic == "ggml":
         return Ggml(params.base, width, ggml_scaling(whole, width)._replace(amplitude=float(factor)))
-    single = _float32(params, whole, width, float(factor))
+    single = single_angles(params, width, float(factor))
     return single if decay is None else Float32XPos(single, decay)
 
 
-def _float32(params: Rotary, whole: Rotary, width: int, factor: float) -> Float32:
+def single_angles(params: Rotary, width: int, factor: float) -> Float32:
+    """The angles in float32 steps; `factor` multiplies their cosines and sines."""
+    whole = completed(params, width)
     if whole.linear_scaling == "position":
         return Float32(
             scaled_float32_frequencies(Scaling(base=params.base), width), position_divisor=whole.factor or 1.0

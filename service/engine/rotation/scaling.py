@@ -116,8 +116,8 @@ RawFrequencies = Annotated[
 ]
 
 
-class Scaling(RotaryWidth):
-    """What decides the frequencies of RoPE, apart from the head width."""
+class ScalingRule(RotaryWidth):
+    """What decides the frequencies of RoPE, apart from the head width and from lists of the caller's own."""
 
     base: Base = 10_000.0
     rope_type: RopeType = "default"
@@ -160,7 +160,6 @@ class Scaling(RotaryWidth):
     ] = None
     alpha: Alpha | None = None
     mixed_b: MixedB | None = None
-    frequencies: RawFrequencies | None = None
     divisors: Annotated[
         Lengthening | None,
         Field(description="`divisors`: each frequency is divided by its own, one a pair (GGUF `rope_freqs`)."),
@@ -210,6 +209,12 @@ class Scaling(RotaryWidth):
             "say, as vLLM. (factor)"
         ),
     ] = None
+
+
+class Scaling(ScalingRule):
+    """The same with the caller's own frequencies."""
+
+    frequencies: RawFrequencies | None = None
 
 
 P = TypeVar("P", bound=Scaling)

@@ -21,10 +21,6 @@ Axes = Annotated[
         "(…, heads, length, dim) or `length-heads` (…, length, heads, dim)."
     ),
 ]
-Direction = Annotated[
-    Literal["forward", "inverse"],
-    Field(description="`forward` turns by p * w_k, times A; `inverse` undoes it."),
-]
 
 
 class Turned(Params):
@@ -158,7 +154,7 @@ def turn(x: Array, cos: Array, sin: Array, channels: Channels, out: Array) -> No
     """
     width = cos.shape[-1]
     turning, turned = channels.part(x, width), channels.part(out, width)
-    own = turning if channels.given == channels.wanted else moved(turning, channels.given, channels.wanted)
+    own = turning if channels.given is channels.wanted else moved(turning, channels.given, channels.wanted)
     # The caller's infinities and overflows follow IEEE arithmetic; they are not the service's to warn of.
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         np.multiply(own, cos, out=turned)
