@@ -392,11 +392,6 @@ AXES = (
         "positions are equal",
     ),
     Omission(
-        "Scaled M-RoPE (YaRN and others with mrope_section)",
-        "several axes",
-        "encodings/rope scales the frequencies; encodings/rope-axes has them unscaled",
-    ),
-    Omission(
         "rotary-embedding-torch in pixels",
         "several axes",
         "not compared with its code; its angles are pi x linspace(1, max_freq / 2, h), whose sines and cosines are "
@@ -420,7 +415,8 @@ SCALING = (
     Omission(
         "truncate in a nested block, as transformers 5.24 reads it",
         "scaling",
-        "it looks for truncate beside the types of layer and takes it for true; here the block says what it says",
+        "it looks for truncate beside the types of layer and takes it for true; here the block says what it says, and "
+        "truncate_rule=always has its numbers",
     ),
     Omission(
         "Both tables of a nested block in one answer",
@@ -461,11 +457,6 @@ ROTATION = (
         "mlx-lm's attention factor on vectors",
         "rotation",
         "it multiplies the vectors before they turn, not cos and sin: in 16 bits the last place may differ",
-    ),
-    Omission(
-        "Output pairings and the last channels on several axes",
-        "rotation",
-        "no model that we know has them: apply/permutation with axis=last moves channels before or after",
     ),
 )
 

@@ -173,3 +173,50 @@ def test_vectors_are_turned_by_the_tables_of_the_same_name(usage: Any, oracle: s
     partners = np.concatenate([-x[:, WIDTH // 2 :], x[:, : WIDTH // 2]], axis=1)
     expected = x * tables["cos"] + partners * tables["sin"]
     np.testing.assert_array_equal(only("apply/rope", {"q": x}, base=BASE, **given, offset=4093), expected)
+
+
+AXES: dict[str, Any] = {"sections": (8, 12, WIDTH // 2 - 20)}
+SCALINGS = {
+    "yarn": {**YARN, "mscale": 0.7, "truncate": False},
+    "linear": {"rope_type": "linear", "factor": 3},
+    "longrope": {**LONGROPE, "seq_len": TRAINED + 1},
+    "llama3": LLAMA3,
+}
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+@proves("encodings/rope-axes", {usage.preset: usage.preset for usage in IMPLEMENTATIONS})
+def test_several_axes_share_the_tables_of_the_same_name(usage: Any, oracle: str, name: str) -> None:
+    # Which axis turns a pair is compared with the libraries elsewhere; here all of them are at one position.
+    (on_one,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
+    alike = {"positions": np.repeat([[0], [5], [4093], [131_071]], 3, axis=1)}
+    several = answer("encodings/rope-axes", alike, **HEAD, **AXES, **of_preset(usage, **SCALINGS[name]))
+    one = answer(ROPE, {"positions": alike["positions"][:, 0]}, **HEAD, **of_preset(on_one, **SCALINGS[name]))
+    assert several["cos"].tobytes() == one["cos"].tobytes()
+    assert several["sin"].tobytes() == one["sin"].tobytes()
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+@proves("apply/rope-axes", {usage.preset: usage.preset for usage in IMPLEMENTATIONS})
+def test_vectors_on_several_axes_turn_by_those_tables(usage: Any, oracle: str, name: str) -> None:
+    (of_tables,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
+    x = np.random.default_rng(6).standard_normal((4, WIDTH)).astype(np.float32)
+    at = np.random.default_rng(7).integers(0, 5000, (4, 3))
+    given = of_preset(of_tables, **SCALINGS[name])
+    tables = answer("encodings/rope-axes", {"positions": at}, **HEAD, **AXES, **given)
+    partners = np.concatenate([-x[:, WIDTH // 2 :], x[:, : WIDTH // 2]], axis=1)
+    expected = x * tables["cos"] + partners * tables["sin"]
+    got = only("apply/rope-axes", {"q": x, "positions": at}, base=BASE, **AXES, **of_preset(usage, **SCALINGS[name]))
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("preset", ["mlx", "keras-hub", "llama-cpp", "deepseek"])
+def test_those_that_do_not_ask_truncate(preset: str) -> None:
+    (usage,) = [each for each in IMPLEMENTATIONS if each.preset == preset]
+    given = of_preset(usage, **YARN) | {"arithmetic": "exact"}
+    asked = inv(**{**given, "truncate_rule": "stated", "truncate": False})
+    assert (inv(**given, truncate=False) == inv(**given)).all()
+    assert (asked != inv(**given)).any()
+    scheme = by_key("encodings", "rope")
+    noted = scheme.notes(scheme.params(**HEAD, **given, truncate=False), {})
+    assert "truncate=false has no effect with truncate_rule=always" in noted

@@ -19,6 +19,7 @@ from service.engine.rotation.rope_axes import (
     waves_of,
     write_axis,
 )
+from service.engine.rotation.rope_axes_usages import TABLES
 from service.engine.rotation.rope_block import AXES_BLOCK
 from service.engine.rotation.rope_formulas import SCALING
 from service.engine.rotation.rope_sections import (
@@ -30,8 +31,9 @@ from service.engine.rotation.rope_sections import (
     rotated,
     sections_of,
 )
+from service.engine.rotation.rope_usages import IMPLEMENTATIONS
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage, unused
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, unused
 
 Waves = tuple[AxisWaves, ...]
 
@@ -163,7 +165,11 @@ SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
         ),
     ),
     examples=(
-        Example("A grid of 2 x 3 patches", {"dim": "8", "sections": "2,2", "frequencies": "per-axis", "grid": "2,3"}),
+        Example("A grid of 2 x 3 patches", {"dim": "8", "sections": "2,2", "grid": "2,3"}),
+        Example(
+            "The same with frequencies of its own on each axis",
+            {"dim": "8", "sections": "2,2", "frequencies": "per-axis", "grid": "2,3"},
+        ),
         Example(
             "Two frames of 2 x 2 patches, the axes of pairs in turn",
             {"dim": "16", "sections": "4,2,2", "section_rule": "interleaved", "columns": "half", "grid": "2,2,2"},
@@ -174,16 +180,15 @@ SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
             {"positions": [[[5, 6], [8, 8]], [[0, 0], [0, 1]]]},
         ),
         Example(
-            "A pasted block of Qwen2.5-VL, extended by YaRN",
-            {"dim": "8"},
+            "Scaled by YaRN, as a pasted block says",
+            {"dim": "8", "sections": "2,2"},
             {
-                "positions": [[9, 9, 9], [10, 10, 11]],
+                "positions": [[9, 9], [10, 11]],
                 "rope_parameters": {
                     "rope_type": "yarn",
                     "factor": 4.0,
                     "original_max_position_embeddings": 32768,
                     "rope_theta": 1000000.0,
-                    "mrope_section": [2, 1, 1],
                 },
             },
         ),
@@ -192,268 +197,7 @@ SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
             {"dim": "24", "sections": "4,4,4", "frequencies": "per-axis", "output": "frequencies"},
         ),
     ),
-    used_by=(
-        Usage(
-            "Qwen2-VL, Qwen2.5-VL, Qwen2.5-Omni: text",
-            {"dim": "128", "sections": "16,24,24", "base": "1000000"},
-            "qwen2-vl",
-        ),
-        Usage(
-            "Qwen3-VL, Qwen3-Omni: text",
-            {"dim": "128", "sections": "24,20,20", "section_rule": "interleaved", "base": "5000000"},
-            "qwen3-vl",
-        ),
-        Usage(
-            "Qwen3.5: text",
-            {
-                "dim": "256",
-                "rotary_dim": "64",
-                "sections": "11,11,10",
-                "section_rule": "interleaved",
-                "base": "10000000",
-            },
-            "qwen3-5",
-        ),
-        Usage(
-            "GLM-4V, GLM-OCR: text",
-            {"dim": "128", "rotary_dim": "64", "sections": "8,12,12", "pairing": "interleaved"},
-            "glm-4v",
-        ),
-        Usage(
-            "ERNIE-4.5-VL: text",
-            {
-                "dim": "128",
-                "sections": "22,22,20",
-                "section_order": "1,2,0",
-                "section_rule": "spatial-first",
-                "pairing": "interleaved",
-                "base": "500000",
-            },
-            "ernie-4-5-vl",
-        ),
-        Usage(
-            "HunYuan-VL: text (no rotation)",
-            {"dim": "128", "sections": "16,16,16,16", "section_rule": "doubled"},
-            "hunyuan-vl",
-        ),
-        Usage(
-            "llama.cpp IMROPE (Qwen3-VL)",
-            {
-                "dim": "128",
-                "sections": "24,20,20,0",
-                "section_rule": "interleaved-ggml",
-                "base": "5000000",
-                "arithmetic": "ggml",
-            },
-            "ggml-imrope",
-        ),
-        Usage(
-            "llama.cpp MROPE (Qwen2-VL)",
-            {"dim": "128", "sections": "16,24,24", "base": "1000000", "arithmetic": "ggml"},
-            "ggml-mrope",
-        ),
-        Usage(
-            "llama.cpp VISION (Qwen2-VL)",
-            {"dim": "80", "sections": "20,20", "frequencies": "per-axis", "arithmetic": "ggml"},
-            "ggml-vision",
-        ),
-        Usage(
-            "NeoMME",
-            {"dim": "64", "sections": "16,16", "section_rule": "alternating"},
-            "neomme",
-        ),
-        Usage(
-            "Qwen2-VL, Qwen2.5-VL, Qwen3-VL, GLM-4V, PaddleOCR-VL: vision (patches in blocks of 2 x 2)",
-            {"dim": "80", "sections": "20,20", "frequencies": "per-axis", "spatial_merge_size": "2"},
-            "qwen2-vl-vision",
-        ),
-        Usage("Pixtral", {"dim": "64", "sections": "16,16", "frequencies": "strided"}, "pixtral"),
-        Usage(
-            "Llama 4: vision",
-            {
-                "dim": "88",
-                "sections": "22,22",
-                "section_order": "1,0",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-                "offset": "1",
-                "class_token": "last",
-            },
-            "llama-4-vision",
-        ),
-        Usage(
-            "Gemma 4: vision",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "section_order": "1,0",
-                "frequencies": "per-axis",
-                "pairing": "half-per-axis",
-                "base": "100",
-            },
-            "gemma-4-vision",
-        ),
-        Usage(
-            "Kimi K2.5: vision",
-            {
-                "dim": "72",
-                "sections": "18,18",
-                "section_order": "1,0",
-                "section_rule": "alternating",
-                "frequencies": "per-axis",
-            },
-            "kimi-k2-5",
-        ),
-        Usage(
-            "MiniMax-M3-VL: vision",
-            {"dim": "80", "rotary_dim": "78", "sections": "13,13,13", "frequencies": "per-axis"},
-            "minimax-m3-vl",
-        ),
-        Usage(
-            "SAM 2, SAM 3, EdgeTAM: memory attention",
-            {
-                "dim": "256",
-                "sections": "64,64",
-                "section_order": "1,0",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-            },
-            "sam-2",
-        ),
-        Usage(
-            "DINOv3",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "frequencies": "per-axis",
-                "base": "100",
-                "angle_factor": "two-pi",
-                "coordinates": "unit-centres",
-            },
-            "dinov3",
-        ),
-        Usage(
-            "EVA-02 (timm, 16 x 16 reference)",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-                "base_size": "16,16",
-            },
-            "eva-02",
-        ),
-        Usage(
-            "timm RotaryEmbeddingCat, in pixels (max_res 224)",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "frequencies": "rising",
-                "base": "112",
-                "angle_factor": "pi",
-                "pairing": "interleaved",
-                "coordinates": "unit-ends",
-            },
-            "timm-pixels",
-        ),
-        Usage(
-            "timm RotaryEmbeddingCat, in pixels with linear_bands",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "frequencies": "linear",
-                "max_frequency": "112",
-                "angle_factor": "pi",
-                "pairing": "interleaved",
-                "coordinates": "unit-ends",
-            },
-            "timm-pixels-linear",
-        ),
-        Usage(
-            "Wan",
-            {"dim": "128", "sections": "22,21,21", "frequencies": "per-axis", "pairing": "interleaved"},
-            "wan",
-        ),
-        Usage(
-            "Flux",
-            {"dim": "128", "sections": "8,28,28", "frequencies": "per-axis", "pairing": "interleaved"},
-            "flux",
-        ),
-        Usage(
-            "Flux 2",
-            {
-                "dim": "128",
-                "sections": "16,16,16,16",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-                "base": "2000",
-            },
-            "flux-2",
-        ),
-        Usage(
-            "Qwen-Image (complex: one column a pair)",
-            {
-                "dim": "128",
-                "sections": "8,28,28",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-                "coordinates": "centred",
-                "columns": "half",
-            },
-            "qwen-image",
-        ),
-        Usage(
-            "HunyuanVideo",
-            {
-                "dim": "128",
-                "sections": "8,28,28",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-                "base": "256",
-            },
-            "hunyuan-video",
-        ),
-        Usage(
-            "CogVideoX",
-            {"dim": "64", "sections": "8,12,12", "frequencies": "per-axis", "pairing": "interleaved"},
-            "cogvideox",
-        ),
-        Usage(
-            "Allegro",
-            {"dim": "96", "sections": "16,16,16", "frequencies": "per-axis", "pairing": "half-per-axis"},
-            "allegro",
-        ),
-        Usage(
-            "CogView4",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "frequencies": "per-axis",
-                "coordinates": "floor",
-                "base_size": "256,256",
-            },
-            "cogview4",
-        ),
-        Usage(
-            "Cosmos",
-            {"dim": "128", "sections": "22,21,21", "frequencies": "per-axis", "ntk_factor": "2,1,1"},
-            "cosmos",
-        ),
-        Usage(
-            "LTX-Video (positions x - 1/2, x in units of the base size)",
-            {
-                "dim": "2048",
-                "rotary_dim": "2046",
-                "sections": "341,341,341",
-                "section_rule": "alternating",
-                "frequencies": "rising",
-                "angle_factor": "pi",
-                "pairing": "interleaved",
-                "rest": "first",
-            },
-            "ltx-video",
-        ),
-    ),
+    used_by=(*TABLES, *IMPLEMENTATIONS),
     properties={
         "distance": "scores depend on differences along each axis",
         "caching": "keys are turned once, and kept so",

@@ -20,6 +20,7 @@ from service.engine.rotation.rope_axes import (
     waves_of,
     write_axis,
 )
+from service.engine.rotation.rope_axes_usages import ROTATIONS
 from service.engine.rotation.rope_block import AXES_BLOCK
 from service.engine.rotation.rope_formulas import SCALING
 from service.engine.rotation.rope_sections import (
@@ -33,6 +34,7 @@ from service.engine.rotation.rope_sections import (
     rotated,
     sections_of,
 )
+from service.engine.rotation.rope_usages import IMPLEMENTATIONS
 from service.engine.rotation.rotary import amplitude
 from service.engine.rotation.rotary_width import RotaryChannels
 from service.engine.rotation.shifts import FROM_POSITIONS, ShiftDirection
@@ -49,7 +51,7 @@ from service.engine.rotation.turning import (
     vector_rows,
 )
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors
 from service.engine.vectors import SameDType, refuse_odd_shapes, refuse_overflow
 
 WIDEST = 65_536
@@ -289,61 +291,11 @@ SCHEME: Scheme[ApplyRopeAxes, Turn] = Scheme(
             },
         ),
         Example(
-            "A cached key moved on both axes",
-            {"sections": "1,1", "direction": "shift"},
-            {"tensors": {"q": [[1, 2, 3, 4]], "from_positions": [[103, 105]]}, "positions": [[3, 5]]},
-        ),
-        Example(
             "Turned back, keys too",
             {"sections": "1,1", "direction": "inverse"},
             {"tensors": {"q": [[1, 2, 3, 4]], "k": [[1, 0, 0, 1]]}, "positions": [[3, 5]]},
         ),
     ),
-    used_by=(
-        Usage("Qwen2-VL: text", {"sections": "16,24,24", "base": "1000000"}, "qwen2-vl"),
-        Usage(
-            "Qwen3-VL: text",
-            {"sections": "24,20,20", "section_rule": "interleaved", "base": "5000000"},
-            "qwen3-vl",
-        ),
-        Usage(
-            "Qwen2-VL, Qwen3-VL: vision, products and sums in float32",
-            {
-                "sections": "20,20",
-                "frequencies": "per-axis",
-                "arithmetic": "float32",
-                "table_dtype": "float32",
-                "rotary_dim": "80",
-            },
-            "qwen2-vl-vision",
-        ),
-        Usage(
-            "ERNIE-4.5-VL: text",
-            {
-                "sections": "22,22,20",
-                "section_order": "1,2,0",
-                "section_rule": "spatial-first",
-                "pairing": "interleaved",
-                "base": "500000",
-            },
-            "ernie-4-5-vl",
-        ),
-        Usage(
-            "Wan",
-            {"sections": "22,21,21", "frequencies": "per-axis", "pairing": "interleaved"},
-            "wan",
-        ),
-        Usage(
-            "V-JEPA 2 (no rotation)",
-            {
-                "rotary_dim": "126",
-                "sections": "21,21,21",
-                "frequencies": "per-axis",
-                "pairing": "half-per-axis",
-                "turning": "neighbours",
-            },
-            "v-jepa-2",
-        ),
-    ),
+    used_by=(*ROTATIONS, *IMPLEMENTATIONS),
     properties={"learned parameters": "none", "norm": "kept, but for doubled sections and neighbours"},
 )

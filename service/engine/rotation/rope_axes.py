@@ -28,8 +28,9 @@ from service.engine.rotation.rope_sections import (
     sections_of,
 )
 from service.engine.rotation.rotary import amplitude, fastest, resolved, rotary_facts, rotary_notes, single_angles
-from service.engine.rotation.scaling import ScalingRule, completed
+from service.engine.rotation.scaling import completed
 from service.engine.rotation.scaling_exact import scaled_frequencies
+from service.engine.rotation.scaling_parameters import ScalingRule
 from service.engine.rotation.scaling_single import ggml_scaling
 from service.engine.scheme import Array, Facts, Inputs, unused
 from service.engine.waves import Waves

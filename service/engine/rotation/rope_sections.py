@@ -22,7 +22,7 @@ from service.engine.quantities import (
 )
 from service.engine.rotation.patches import Patches
 from service.engine.rotation.rotary import AngleSign, Rotary, pair_members, table_width
-from service.engine.rotation.scaling import ScalingRule
+from service.engine.rotation.scaling_parameters import ScalingRule
 
 MOST_AXES = 4
 Indices = NDArray[np.intp]

@@ -13,7 +13,7 @@ from service.engine.numbers.reals import MANY_DIGITS
 from service.engine.positions import Values, Where
 from service.engine.quantities import Arithmetic, Origin, Pairing, Real
 from service.engine.rotation.rotary_width import rotary_width
-from service.engine.rotation.scaling import PER_PAIR, Scaling, completed, list_used, scaling_notes
+from service.engine.rotation.scaling import PER_PAIR, completed, list_used, scaling_notes
 from service.engine.rotation.scaling_exact import (
     attention_factor,
     effective_base,
@@ -24,6 +24,7 @@ from service.engine.rotation.scaling_exact import (
     scaled_frequencies,
     turning_pairs,
 )
+from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rotation.scaling_single import GGML_TYPES, ggml_scaling, scaled_float32_frequencies
 from service.engine.rotation.xpos import Decay, ExactXPos, Float32XPos, Role, refuse_far
 from service.engine.scheme import Array, Facts
