@@ -419,11 +419,6 @@ SCALING = (
         "truncate_rule=always has its numbers",
     ),
     Omission(
-        "Both tables of a nested block in one answer",
-        "scaling",
-        "layer_type chooses one; two requests have two",
-    ),
-    Omission(
         "A list of linear factors in one cache (vLLM, for LoRA)",
         "scaling",
         "one request for each factor",

@@ -22,6 +22,7 @@ OF_AXES: Mapping[str, str] = {
     "mrope_interleaved": "section_rule",
 }
 ASIDE = (*OF_AXES, "interleaved", "llama_4_scaling_beta")
+LOCAL = "rope_local_base_freq"
 KEYS = ("rope_type", *RENAMED, "partial_rotary_factor", *PARAMETERS, *ASIDE)
 
 
@@ -55,15 +56,29 @@ def _spelling(name: object) -> Mapping[str, object]:
     return SPELLINGS.get(name, {"rope_type": name}) if isinstance(name, str) else {"rope_type": name}
 
 
+def _spread(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Gemma 3's older spelling: a base for local layers beside what holds for global ones alone.
+
+    >>> _spread({"type": "linear", "factor": 8, "rope_theta": 1e6, "rope_local_base_freq": 1e4})["sliding_attention"]
+    {'rope_type': 'default', 'rope_theta': 10000.0}
+    """
+    if block.get(LOCAL) is None:
+        return {key: value for key, value in block.items() if key != LOCAL}
+    own = {key: value for key, value in block.items() if key != LOCAL}
+    return {"full_attention": own, "sliding_attention": {"rope_type": "default", "rope_theta": block[LOCAL]}}
+
+
 ROPE_BLOCK = Pasted(
     names=("rope_parameters", "rope_scaling"),
     description="The block of that name in a Hugging Face `config.json`, pasted as it is: `type` or `rope_type`, "
     "`rope_theta` inside or as `base` in the query. `su` is `longrope`, `dynamic` with an `alpha` is `ntk_alpha`, "
     f"null is left out, and {', '.join(ASIDE)} decide nothing about frequencies. A block that holds one for each type "
-    "of layer needs `layer_type` in the query.",
+    "of layer is answered for all of them, or for the `layer_type` in the query; `rope_local_base_freq` is the base of "
+    "`sliding_attention`, which is not scaled.",
     keys=KEYS,
     renamed=RENAMED,
     parameters=parameters_of_block,
+    spread=_spread,
 )
 
 
