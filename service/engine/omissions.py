@@ -386,12 +386,6 @@ AXES = (
         "a permutation of patches for windowed attention; encodings/rope-axes answers in the order before it",
     ),
     Omission(
-        "Qwen3-Omni's fractions of positions",
-        "several axes",
-        "positions/multimodal answers with integers, as the other models have them: frames that fall on whole "
-        "positions are equal",
-    ),
-    Omission(
         "rotary-embedding-torch in pixels",
         "several axes",
         "not compared with its code; its angles are pi x linspace(1, max_freq / 2, h), whose sines and cosines are "
