@@ -376,11 +376,6 @@ AXES = (
         "the frequencies are the model's weights",
     ),
     Omission(
-        "LTX-Video's grid",
-        "several axes",
-        "encodings/rope-axes takes its positions, index * scale * patch / base size - 1/2, in the body",
-    ),
-    Omission(
         "Qwen2.5-VL's window order",
         "several axes",
         "a permutation of patches for windowed attention; encodings/rope-axes answers in the order before it",

@@ -395,6 +395,23 @@ def test_ltx_video(direct: Client, usage: Usage, oracle: str) -> None:
         assert (np.abs(ours[:, 2:].astype(np.float64) - theirs[:, 2:]) <= bound).all()
 
 
+def test_ltx_videos_own_grid(direct: Client) -> None:
+    """The pipeline's scales: 8 frames a patch at 25 a second, 32 pixels along a patch's side."""
+    module = diffusion("ltx").LTXVideoRotaryPosEmbed(2048)
+    cos, sin = module(torch().zeros(1, 1), *GRID, rope_interpolation_scale=(8 / 25, 32, 32))
+    tables = asked(direct, ROPE_AXES, preset="ltx-video", grid=list(GRID))
+    angles = asked(direct, ROPE_AXES, preset="ltx-video", grid=list(GRID), output="angles", rest="left-out",
+                   dtype="float64")["angles"]  # fmt: skip
+    at = cells(*GRID) * np.array([8 / 25, 32, 32]) / np.array([20, 2048, 2048]) - 0.5
+    frequencies = asked(direct, ROPE_AXES, preset="ltx-video", output="frequencies", rest="left-out", dtype="float64")
+    np.testing.assert_allclose(angles, at[:, np.arange(1023) % 3] * frequencies["frequencies"], rtol=1e-14)
+    # A position near 0 is a difference of numbers near 1/2: it may be wrong by as much as they are.
+    bound = np.repeat(frequencies["frequencies"] * 8 * EPS + np.abs(angles) * 14 * EPS, 2, axis=1) + EPS
+    for ours, theirs in ((tables["cos"], cos[0].numpy()), (tables["sin"], sin[0].numpy())):
+        assert np.array_equal(ours[:, :2], theirs[:, :2])
+        assert (np.abs(ours[:, 2:].astype(np.float64) - theirs[:, 2:]) <= bound).all()
+
+
 # The rotations themselves
 
 APPLY = "/v1/apply/rope-axes"

@@ -17,7 +17,7 @@ from service.engine.grids import per_axis
 from service.engine.numbers.reals import Reals, angle_factor, geometric
 from service.engine.numbers.single import float32_frequencies
 from service.engine.positions import Where, as_positions
-from service.engine.rotation.patches import OF_GRIDS, Axis, grid_axes, numerators, patch_count
+from service.engine.rotation.patches import OF_GRIDS, Axis, grid_axes, numerators, patch_count, scales_of
 from service.engine.rotation.rope_sections import (
     Column,
     Indices,
@@ -119,9 +119,14 @@ def _reals(params: RopeAxes, axis: int, places: Indices, grid: tuple[Axis, ...] 
     factor = per_axis(params.ntk_factor, len(sections_of(params)), "ntk_factor")[axis]
     if factor != 1 and pairs > 1:
         frequencies = frequencies * geometric(factor, [Fraction(-place, pairs - 1) for place in at])
-    ratio = Fraction(1) if grid is None else grid[axis].ratio
-    scale = Fraction(per_axis(params.interpolation_scale, len(sections_of(params)), "interpolation_scale")[axis])
-    return frequencies * (ratio / scale) * angle_factor(params.angle_factor)
+    return frequencies * _ratio(params, grid, axis) * angle_factor(params.angle_factor)
+
+
+def _ratio(params: RopeAxes, grid: tuple[Axis, ...] | None, axis: int) -> Fraction:
+    """What a numerator of a position on an axis is worth."""
+    if grid is not None:
+        return grid[axis].ratio
+    return Fraction(1) if params.coordinates == "share" else 1 / scales_of(params, len(sections_of(params)))[axis]
 
 
 def _exponent(params: RopeAxes, place: int, pairs: int) -> Fraction:
@@ -134,9 +139,8 @@ def fastest_of(params: RopeAxes, grid: tuple[Axis, ...] | None) -> float:
     _refuse_conflicts(params)
     axes = len(sections_of(params))
     factors = per_axis(params.ntk_factor, axes, "ntk_factor")
-    scales = per_axis(params.interpolation_scale, axes, "interpolation_scale")
     stretch = 2 * max(abs(log2(factor)) for factor in factors)
-    more = [log2(Fraction(1) if grid is None else grid[axis].ratio) - log2(scales[axis]) for axis in range(axes)]
+    more = [log2(_ratio(params, grid, axis)) for axis in range(axes)]
     ends = _ends(params)
     slowest, quickest = min(ends) + min(more) - stretch, max(ends) + max(more) + stretch + 3
     if slowest < SLOWEST_BITS or quickest > FASTEST_BITS:
@@ -170,7 +174,7 @@ def _refuse_conflicts(params: RopeAxes) -> None:
     known = ("shared", "per-axis") if params.arithmetic == "ggml" else ("shared", "per-axis", "strided")
     plain = params.interpolation_scale == (1.0,) and params.base_size is None and params.angle_factor == "one"
     stretched = params.arithmetic == "ggml" and params.ntk_factor != (1.0,)
-    if params.frequencies not in known or stretched or not plain or params.coordinates.startswith("unit"):
+    if params.frequencies not in known or stretched or not plain or params.coordinates.startswith(("unit", "share")):
         detail = (
             f"arithmetic={params.arithmetic} knows base^-x times a position as it is: frequencies "
             f"{' or '.join(known)}, no factors and no scaled coordinates; use arithmetic=exact"
@@ -211,7 +215,8 @@ def notes_of(params: RopeAxes, inputs: Inputs) -> list[str]:
     """What deserves saying of a scaling and an arithmetic, of what has no effect, and of what is no rotation."""
     notes = rotary_notes(on_one_axis(params))
     if "positions" in inputs:
-        notes = notes + unused(params, OF_GRIDS, "positions in the body")
+        shares = ("interpolation_scale",) if params.coordinates == "share" else ()
+        notes = notes + unused(params, (*OF_GRIDS, *shares), "positions in the body")
     if params.section_rule == "doubled":
         notes = [*notes, "section_rule=doubled is no rotation where positions differ: the members of a pair turn apart"]
     return notes

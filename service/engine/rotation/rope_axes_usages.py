@@ -195,7 +195,7 @@ TABLES = (
     ),
     _model("Cosmos", "cosmos", dim="128", sections="22,21,21", frequencies="per-axis", ntk_factor="2,1,1"),
     _model(
-        "LTX-Video (positions x - 1/2, x in units of the base size)",
+        "LTX-Video (25 frames a second, 32 x 32 pixels and 8 frames a patch)",
         "ltx-video",
         dim="2048",
         rotary_dim="2046",
@@ -205,6 +205,9 @@ TABLES = (
         angle_factor="pi",
         pairing="interleaved",
         rest="first",
+        coordinates="share",
+        base_size="20,2048,2048",
+        interpolation_scale="3.125,0.03125,0.03125",
     ),
 )
 
