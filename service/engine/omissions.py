@@ -365,12 +365,6 @@ AXES = (
         "training draws them at random; evaluation has the coordinates of encodings/rope-axes with preset=dinov3",
     ),
     Omission(
-        "EfficientLoFTR's rotation",
-        "several axes",
-        "its frequencies are spread over four times the head; encodings/rope-axes spreads them over the rotated "
-        "channels",
-    ),
-    Omission(
         "Learned frequencies on several axes (Mochi, timm RotaryEmbeddingMixed)",
         "several axes",
         "the frequencies are the model's weights",
@@ -379,12 +373,6 @@ AXES = (
         "Qwen2.5-VL's window order",
         "several axes",
         "a permutation of patches for windowed attention; encodings/rope-axes answers in the order before it",
-    ),
-    Omission(
-        "rotary-embedding-torch in pixels",
-        "several axes",
-        "not compared with its code; its angles are pi x linspace(1, max_freq / 2, h), whose sines and cosines are "
-        "those of encodings/fourier with spacing=linear and resolution = max_freq",
     ),
 )
 

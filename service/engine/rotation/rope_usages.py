@@ -40,6 +40,11 @@ IMPLEMENTATIONS = (
         preset="mlx",
     ),
     Usage("keras-hub", {"dynamic_rule": "uniform", "truncate_rule": "always"}, preset="keras-hub"),
+    Usage(
+        "rotary-embedding-torch, x-transformers",
+        {"arithmetic": "float32", "pairing": "interleaved"},
+        preset="rotary-embedding-torch",
+    ),
     Usage("llama.cpp, ggml", {"arithmetic": "ggml", "truncate_rule": "always"}, preset="llama-cpp"),
 )
 
