@@ -38,6 +38,7 @@ SCALINGS: dict[str, dict[str, Any]] = {
     "frequencies": {"raw_frequencies": tuple(1 / (1 + pair) for pair in range(8)), "attention_factor": 1.5},
     "divisors": {"divisors": RISING, "attention_factor": 0.75},
 }  # fmt: skip
+CHUNKS = ((0, 2), (2, 4), (4, 5))  # the last one a step of decoding
 RULES: dict[str, dict[str, Any]] = {
     "chunked": {"sections": (2, 3, 3)},
     "interleaved": {"sections": (4, 2, 2), "section_rule": "interleaved"},
@@ -133,10 +134,57 @@ def test_a_chunk_a_step_and_the_whole_are_the_same_bytes(name: str) -> None:
         at = RANDOM.integers(0, 5000, (5, len(rule["sections"])))
         given: dict[str, Any] = {**rule, **scaled(name), "arithmetic": arithmetics(name)[-1]}
         whole = only(TURN_AXES, {"q": Q, "positions": at}, **given)
-        parts = [
-            only(TURN_AXES, {"q": Q[:, :, chunk], "positions": at[chunk]}, **given)
-            for chunk in (slice(0, 2), slice(2, 4), slice(4, 5))
-        ]
+        parts = [only(TURN_AXES, {"q": Q[:, :, i:j], "positions": at[i:j]}, **given) for i, j in CHUNKS]
+        assert np.concatenate(parts, axis=2).tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_chunks_of_every_pairing_on_one_axis(name: str) -> None:
+    """Vectors and tables: a prefill in two chunks and a step, at offsets, in formats and with signs taken in turn."""
+    given = on_one(scaled(name))
+    arrangements = [
+        {"pairing": pairing, "output_pairing": output, "arithmetic": arithmetic}
+        for pairing in ("half", "interleaved")
+        for output in (None, "half", "interleaved")
+        for arithmetic in arithmetics(name)
+    ]
+    xpos = [{"arithmetic": arithmetic, "xpos_scale_base": 512.0} for arithmetic in ("exact", "float32")]
+    for index, arrangement in enumerate([*arrangements, *xpos]):
+        own: dict[str, Any] = {**given, **arrangement, "angle_sign": ("positive", "negative")[index % 2]}
+        own["dtype"] = DTYPE_NAMES[index % 4]
+        whole = answer(TURN, {"q": Q, "k": K}, **own, offset=4093)
+        parts = [answer(TURN, {"q": Q[..., i:j, :], "k": K[..., i:j, :]}, **own, offset=4093 + i) for i, j in CHUNKS]
+        for wave in ("q", "k"):
+            assert np.concatenate([part[wave] for part in parts], axis=2).tobytes() == whole[wave].tobytes()
+        own.pop("output_pairing", None)
+        table = answer(ROPE, **own, dim=16, offset=4093, length=5)
+        rows = [answer(ROPE, **own, dim=16, offset=4093 + i, length=j - i) for i, j in CHUNKS]
+        for wave in ("cos", "sin"):
+            assert np.concatenate([row[wave] for row in rows]).tobytes() == table[wave].tobytes()
+
+
+SERIES: dict[str, dict[str, Any]] = {
+    "shared": {},
+    "strided": {},
+    "per-axis": {"ntk_factor": (2.0,)},
+    "rising": {"angle_factor": "pi", "base": 50.0},
+    "linear": {"max_frequency": 7.0},
+}
+
+
+@pytest.mark.parametrize("frequencies", SERIES)
+@pytest.mark.parametrize("rule", RULES)
+def test_chunks_of_every_arrangement_on_several_axes(rule: str, frequencies: str) -> None:
+    at = RANDOM.integers(0, 5000, (5, len(RULES[rule]["sections"])))
+    pairings = ["half", "interleaved", *(["half-per-axis"] if rule == "chunked" else [])]
+    for index, pairing in enumerate(pairings):
+        given: dict[str, Any] = {**RULES[rule], **SERIES[frequencies], "frequencies": frequencies, "pairing": pairing}
+        given["dtype"] = DTYPE_NAMES[(index + len(rule)) % 4]
+        if rule == "doubled" and (frequencies != "shared" or pairing != "half"):
+            assert refused(TURN_AXES, {"q": Q, "positions": at}, **given).parameter == "section_rule"
+            continue
+        whole = only(TURN_AXES, {"q": Q, "positions": at}, **given)
+        parts = [only(TURN_AXES, {"q": Q[:, :, i:j], "positions": at[i:j]}, **given) for i, j in CHUNKS]
         assert np.concatenate(parts, axis=2).tobytes() == whole.tobytes()
 
 
