@@ -142,13 +142,13 @@ def test_a_chunk_a_step_and_the_whole_are_the_same_bytes(name: str) -> None:
 def test_chunks_of_every_pairing_on_one_axis(name: str) -> None:
     """Vectors and tables: a prefill in two chunks and a step, at offsets, in formats and with signs taken in turn."""
     given = on_one(scaled(name))
-    arrangements = [
+    arrangements: list[dict[str, Any]] = [
         {"pairing": pairing, "output_pairing": output, "arithmetic": arithmetic}
         for pairing in ("half", "interleaved")
         for output in (None, "half", "interleaved")
         for arithmetic in arithmetics(name)
     ]
-    xpos = [{"arithmetic": arithmetic, "xpos_scale_base": 512.0} for arithmetic in ("exact", "float32")]
+    xpos: list[dict[str, Any]] = [{"arithmetic": arithmetic, "xpos_scale_base": 512.0} for arithmetic in ("exact", "float32")]
     for index, arrangement in enumerate([*arrangements, *xpos]):
         own: dict[str, Any] = {**given, **arrangement, "angle_sign": ("positive", "negative")[index % 2]}
         own["dtype"] = DTYPE_NAMES[index % 4]

@@ -35,7 +35,7 @@ from service.engine.rotation.rope_sections import (
     sections_of,
 )
 from service.engine.rotation.rope_usages import IMPLEMENTATIONS
-from service.engine.rotation.rotary import amplitude
+from service.engine.rotation.rotary import amplitude, pair_members
 from service.engine.rotation.rotary_width import RotaryChannels
 from service.engine.rotation.shifts import FROM_POSITIONS, ShiftDirection
 from service.engine.rotation.turning import (
@@ -171,7 +171,7 @@ def _channels(params: ApplyRopeAxes, rule: RopeAxes) -> Channels:
     width = rotated(rule)
     start = rule.dim - width if params.rotary_channels == "last" else 0
     if params.turning == "neighbours":
-        neighbours = np.arange(0, width, 2), np.arange(1, width, 2)
+        neighbours = pair_members("interleaved", width)
         return Channels(neighbours, neighbours, start)
     given = members_of(rule, width)
     return Channels(given, members_of(_turned(params, rule), width) if _moves(params) else given, start)

@@ -23,6 +23,7 @@ from service.engine.quantities import (
 from service.engine.rotation.patches import Patches
 from service.engine.rotation.rotary import AngleSign, Rotary, pair_members, table_width
 from service.engine.rotation.scaling_parameters import ScalingRule
+from service.engine.rotation.turning import Members
 
 MOST_AXES = 4
 Indices = NDArray[np.intp]
@@ -245,11 +246,10 @@ def channel_columns(params: RopeAxes) -> Column:
     return full
 
 
-def members_of(params: RopeAxes, width: int) -> tuple[Indices, Indices]:
+def members_of(params: RopeAxes, width: int) -> Members:
     """The channels that come first in their pairs, and those that come second."""
     if params.pairing != "half-per-axis":
-        first, second = pair_members(params.pairing, width)
-        return np.arange(width)[first], np.arange(width)[second]
+        return pair_members(params.pairing, width)
     if params.section_rule != "chunked":
         detail = f"pairing=half-per-axis needs section_rule=chunked; it is {params.section_rule}"
         raise Refusal("pairing", "conflict", detail)
