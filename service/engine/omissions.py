@@ -425,11 +425,6 @@ ROTATION = (
         "transformers turns one channel more, by base^(-2k/d) of the odd d: rotary_dim = d + 1 with those as "
         "rope_type=frequencies",
     ),
-    Omission(
-        "mlx-lm's attention factor on vectors",
-        "rotation",
-        "it multiplies the vectors before they turn, not cos and sin: in 16 bits the last place may differ",
-    ),
 )
 
 OMISSIONS: tuple[Omission, ...] = (*RELATIVE, *LEARNED, *TIME, *MASKS, *AXES, *SCALING, *ROTATION)

@@ -9,6 +9,7 @@ from service.engine import by_key
 from service.engine.errors import Refusal
 from service.engine.rotation.rope_block import AXES_BLOCK
 from service.engine.rotation.scaling_single import GGML_TYPES
+from service.engine.rounding import DTYPES
 from tests.engine.answers import DTYPE_NAMES, Array, answer, close, only, refused
 
 ROPE, AXES = "encodings/rope", "encodings/rope-axes"
@@ -148,7 +149,9 @@ def test_chunks_of_every_pairing_on_one_axis(name: str) -> None:
         for output in (None, "half", "interleaved")
         for arithmetic in arithmetics(name)
     ]
-    xpos: list[dict[str, Any]] = [{"arithmetic": arithmetic, "xpos_scale_base": 512.0} for arithmetic in ("exact", "float32")]
+    xpos: list[dict[str, Any]] = [
+        {"arithmetic": arithmetic, "xpos_scale_base": 512.0} for arithmetic in ("exact", "float32")
+    ]
     for index, arrangement in enumerate([*arrangements, *xpos]):
         own: dict[str, Any] = {**given, **arrangement, "angle_sign": ("positive", "negative")[index % 2]}
         own["dtype"] = DTYPE_NAMES[index % 4]
@@ -198,6 +201,37 @@ def test_a_shift_moves_what_is_turned_and_undoing_undoes_the_attention_factor(na
     moved = only(TURN_AXES, {"q": there, "positions": AT - 7, "from_positions": AT}, **rule, direction="shift")
     close(moved, only(TURN_AXES, {"q": Q, "positions": AT - 7}, **rule), 1e-11)
     close(only(TURN_AXES, {"q": there, "positions": AT}, **rule, direction="inverse"), Q, 1e-13)
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("address", [TURN, TURN_AXES])
+def test_an_attention_factor_on_vectors_is_rounded_with_them(address: str, dtype: str) -> None:
+    more: dict[str, Any] = RULES["chunked"] if address == TURN_AXES else {}
+    at = AT if address == TURN_AXES else AT[:, 0]
+    given: dict[str, Any] = {**more, "rotary_dim": 16, "rope_type": "divisors", "divisors": RISING}
+    x = Q.astype(DTYPES[dtype])
+    wide = np.concatenate([x, x], axis=-1)
+    got = only(address, {"q": wide, "positions": at}, **given, attention_factor=0.7, attention_on="vectors")
+    factor = DTYPES[dtype].type(0.7)
+    expected = only(address, {"q": (x * factor).astype(x.dtype), "positions": at}, **given)
+    assert got[..., :16].tobytes() == expected.tobytes()
+    assert got[..., 16:].tobytes() == x.tobytes()
+    back = only(
+        address, {"q": got, "positions": at}, **given, attention_factor=0.7, attention_on="vectors", direction="inverse"
+    )
+    turned_back = only(address, {"q": got, "positions": at}, **given, direction="inverse")[..., :16]
+    over = (turned_back * DTYPES[dtype].type(1 / 0.7)).astype(x.dtype)
+    assert back[..., :16].tobytes() == over.tobytes()
+    shifted = only(
+        address,
+        {"q": got, "positions": at + 1, "from_positions": at},
+        **given,
+        attention_factor=0.7,
+        attention_on="vectors",
+        direction="shift",
+    )
+    plain = {**given, "direction": "shift"}
+    assert shifted.tobytes() == only(address, {"q": got, "positions": at + 1, "from_positions": at}, **plain).tobytes()
 
 
 def permuted(x: Array, members: tuple[Array, Array], wanted: tuple[Array, Array]) -> Array:

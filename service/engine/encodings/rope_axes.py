@@ -10,6 +10,7 @@ from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.quantities import Columns, DType
 from service.engine.rotation.rope_axes import (
     AxisWaves,
+    amplitude_of,
     facts_of,
     fastest_of,
     filled_in,
@@ -97,7 +98,7 @@ def _farthest(params: RopeAxesTable, inputs: Inputs) -> float:
 
 def _prepare(params: RopeAxesTable, inputs: Inputs) -> Waves:
     grid = None if params.output == "frequencies" else placed(params, inputs).grid
-    return waves_of(params, _columns(params), grid)
+    return waves_of(params, _columns(params), grid, amplitude_of(params))
 
 
 def _rows(params: RopeAxesTable, inputs: Inputs, state: Waves, tensor: str, start: int, stop: int) -> Array:

@@ -13,7 +13,7 @@ from service.engine.positions import Values
 from service.engine.quantities import Pairing
 from service.engine.rotation.rope_block import ROPE_BLOCK
 from service.engine.rotation.rope_formulas import FORMULAS
-from service.engine.rotation.rope_usages import IMPLEMENTATIONS, ROTATIONS
+from service.engine.rotation.rope_usages import ROTATIONS, TURNED
 from service.engine.rotation.rotary import (
     Rotary,
     amplitude,
@@ -31,9 +31,11 @@ from service.engine.rotation.shifts import FROM_POSITIONS, Shifted, distances_of
 from service.engine.rotation.turning import (
     Axes,
     Channels,
+    Factors,
     Formats,
     Table,
     Turned,
+    factors_of,
     formats_of,
     queries_and_keys,
     turned_rows,
@@ -70,6 +72,7 @@ class Turn:
     channels: Channels
     batches: int
     tables: Mapping[tuple[Role, str], Table]
+    factors: Factors
 
 
 def _formats(params: ApplyRope, array: Array) -> Formats:
@@ -114,11 +117,14 @@ def _prepare(params: ApplyRope, inputs: Inputs) -> Turn:
     width = _check(params, inputs)
     arrays = queries_and_keys(inputs)
     at, batches = distances_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
-    angles = {role: rotary_angles(params, width, params.direction, role) for role in _roles(params, arrays)}
+    factors = factors_of(params, amplitude(params, width, params.direction), params.direction)
+    angles = {
+        role: rotary_angles(params, width, params.direction, role, factors.tables) for role in _roles(params, arrays)
+    }
     channels = _channels(params, width, arrays["q"].shape[-1])
     wanted = {(_role(params, name), _formats(params, array).table) for name, array in arrays.items()}
     tables = {(role, dtype): _table(params, angles[role], at, width, dtype) for role, dtype in wanted}
-    return Turn(channels, batches, tables)
+    return Turn(channels, batches, tables, factors)
 
 
 def _channels(params: ApplyRope, width: int, dim: int) -> Channels:
@@ -155,7 +161,7 @@ def _rows(params: ApplyRope, inputs: Inputs, state: Turn, tensor: str, start: in
     formats = _formats(params, array)
     table = state.tables[_role(params, tensor), formats.table]
     of = _rows_of(params, array.shape, state.batches)
-    return turned_rows(array, of, table, state.channels, formats, start, stop)
+    return turned_rows(array, of, table, state.channels, formats, state.factors, start, stop)
 
 
 def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
@@ -253,7 +259,7 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
         Usage("Llama, Mistral, Qwen, Gemma and most models in Hugging Face form", {"pairing": "half"}),
         Usage("GPT-J, CodeGen (rotary_dim 64)", {"pairing": "interleaved", "rotary_dim": "64"}, preset="gptj"),
         *ROTATIONS,
-        *IMPLEMENTATIONS,
+        *TURNED,
     ),
     properties={"learned parameters": "none", "norm": "kept, times the attention factor"},
 )

@@ -11,6 +11,7 @@ from pydantic import Field
 from service.engine.errors import Refusal
 from service.engine.positions import as_positions
 from service.engine.rotation.rope_axes import (
+    amplitude_of,
     facts_of,
     fastest_of,
     filled_in,
@@ -30,20 +31,21 @@ from service.engine.rotation.rope_sections import (
     channel_columns,
     letters_of,
     members_of,
-    on_one_axis,
     rotated,
     sections_of,
 )
-from service.engine.rotation.rope_usages import IMPLEMENTATIONS
-from service.engine.rotation.rotary import amplitude, pair_members
+from service.engine.rotation.rope_usages import TURNED
+from service.engine.rotation.rotary import pair_members
 from service.engine.rotation.rotary_width import RotaryChannels
 from service.engine.rotation.shifts import FROM_POSITIONS, ShiftDirection
 from service.engine.rotation.turning import (
     Axes,
     Channels,
+    Factors,
     Members,
     Table,
     Turned,
+    factors_of,
     formats_of,
     queries_and_keys,
     turned_rows,
@@ -84,6 +86,7 @@ class Turn:
     channels: Channels
     batches: int
     tables: Mapping[str, Table]
+    factors: Factors
 
 
 def _rule(params: ApplyRopeAxes, inputs: Inputs) -> RopeAxes:
@@ -107,7 +110,7 @@ def _check(params: ApplyRopeAxes, given: Inputs) -> tuple[RopeAxes, Inputs]:
     rule, inputs = _rule(params, given), _distances(params, given)
     channel_columns(rule)
     fastest_of(rule, placed(rule, inputs).grid)
-    amplitude(on_one_axis(rule), rotated(rule), params.direction)
+    amplitude_of(rule, params.direction)
     _refuse_output_pairing(params)
     _batches(params, rule, inputs)
     return rule, inputs
@@ -164,7 +167,7 @@ def _prepare(params: ApplyRopeAxes, given: Inputs) -> Turn:
     channels = _channels(params, rule)
     dtypes = {formats_of(params, params.dtype, array).table for array in queries_and_keys(inputs).values()}
     tables = {dtype: _table(params, rule, inputs, channels.wanted, dtype) for dtype in dtypes}
-    return Turn(channels, _batches(params, rule, inputs), tables)
+    return Turn(channels, _batches(params, rule, inputs), tables, _factors(params, rule))
 
 
 def _channels(params: ApplyRopeAxes, rule: RopeAxes) -> Channels:
@@ -175,6 +178,10 @@ def _channels(params: ApplyRopeAxes, rule: RopeAxes) -> Channels:
         return Channels(neighbours, neighbours, start)
     given = members_of(rule, width)
     return Channels(given, members_of(_turned(params, rule), width) if _moves(params) else given, start)
+
+
+def _factors(params: ApplyRopeAxes, rule: RopeAxes) -> Factors:
+    return factors_of(params, amplitude_of(rule, params.direction), params.direction)
 
 
 def _moves(params: ApplyRopeAxes) -> bool:
@@ -191,7 +198,7 @@ def _table(params: ApplyRopeAxes, rule: RopeAxes, inputs: Inputs, members: Membe
     places = placed(rule, inputs)
     rows, width = prod(places.where.shape), rotated(rule)
     table = Table(np.empty((rows, width), DTYPES[dtype]), np.empty((rows, width), DTYPES[dtype]))
-    for waves in waves_of(rule, channel_columns(_turned(params, rule)), places.grid, params.direction):
+    for waves in waves_of(rule, channel_columns(_turned(params, rule)), places.grid, _factors(params, rule).tables):
         at = positions_along(rule, inputs, waves.axis, 0, rows)
         write_axis(waves, at, "cos", table.cos)
         write_axis(waves, at, "sin", table.sin)
@@ -204,7 +211,7 @@ def _rows(params: ApplyRopeAxes, inputs: Inputs, state: Turn, tensor: str, start
     array = inputs[tensor]
     of = vector_rows(params.axes, array.shape, state.batches)
     formats = formats_of(params, params.dtype, array)
-    return turned_rows(array, of, state.tables[formats.table], state.channels, formats, start, stop)
+    return turned_rows(array, of, state.tables[formats.table], state.channels, formats, state.factors, start, stop)
 
 
 def _facts(params: ApplyRopeAxes, inputs: Inputs) -> Facts:
@@ -296,6 +303,6 @@ SCHEME: Scheme[ApplyRopeAxes, Turn] = Scheme(
             {"tensors": {"q": [[1, 2, 3, 4]], "k": [[1, 0, 0, 1]]}, "positions": [[3, 5]]},
         ),
     ),
-    used_by=(*ROTATIONS, *IMPLEMENTATIONS),
+    used_by=(*ROTATIONS, *TURNED),
     properties={"learned parameters": "none", "norm": "kept, but for doubled sections and neighbours"},
 )

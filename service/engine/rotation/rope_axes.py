@@ -4,6 +4,7 @@ All is computed axis by axis, from one `Angles` each; `rope_sections` says which
 """
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from math import log2
 
@@ -50,11 +51,16 @@ class AxisWaves:
 
 
 def waves_of(
-    params: RopeAxes, columns: Column, grid: tuple[Axis, ...] | None, direction: str = "forward"
+    params: RopeAxes, columns: Column, grid: tuple[Axis, ...] | None, factor: Decimal
 ) -> tuple[AxisWaves, ...]:
-    """The waves of every axis that turns something."""
+    """The waves of every axis that turns something; `factor` multiplies their cosines and sines."""
     turning = [axis for axis in range(len(sections_of(params))) if (columns.axis == axis).any()]
-    return tuple(_signed(params, _axis_waves(params, columns, axis, grid, direction)) for axis in turning)
+    return tuple(_signed(params, _axis_waves(params, columns, axis, grid, factor)) for axis in turning)
+
+
+def amplitude_of(params: RopeAxes, direction: str = "forward") -> Decimal:
+    """A; 1/A to undo it, and 1 to shift what has it."""
+    return amplitude(on_one_axis(params), rotated(params), direction)
 
 
 def _signed(params: RopeAxes, waves: AxisWaves) -> AxisWaves:
@@ -62,11 +68,10 @@ def _signed(params: RopeAxes, waves: AxisWaves) -> AxisWaves:
 
 
 def _axis_waves(
-    params: RopeAxes, columns: Column, axis: int, grid: tuple[Axis, ...] | None, direction: str
+    params: RopeAxes, columns: Column, axis: int, grid: tuple[Axis, ...] | None, factor: Decimal
 ) -> AxisWaves:
     at = np.flatnonzero(columns.axis == axis)
     places, picked = np.unique(columns.place[at], return_inverse=True)
-    factor = amplitude(on_one_axis(params), rotated(params), direction)
     if params.arithmetic == "ggml":
         width = 2 * _pairs_of(params, axis)
         scaling = ggml_scaling(completed(on_one_axis(params), width), width)._replace(amplitude=float(factor))

@@ -75,3 +75,11 @@ ROTATIONS = (
     ),
     _model("nanochat", "nanochat", angle_sign="negative"),
 )
+
+# What turned vectors have of their own: mlx-lm multiplies them, not the tables.
+TURNED = tuple(
+    Usage(usage.who, {**usage.parameters, "arithmetic": "float32", "attention_on": "vectors"}, preset=usage.preset)
+    if usage.preset == "mlx"
+    else usage
+    for usage in IMPLEMENTATIONS
+)

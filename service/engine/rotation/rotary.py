@@ -170,14 +170,20 @@ def refuse_far_xpos(params: Rotary, width: int, at: Values, dtype: str, role: Ro
     refuse_far(decay, Where((len(at),), at).ends, float(amplitude(params, width, direction)), dtype)
 
 
-def rotary_angles(params: Rotary, width: int, direction: str = "forward", role: Role = "query") -> Angles:
-    """The angles of `width` channels in the arithmetic and with the sign asked for, for queries or for keys."""
-    angles = _positive_angles(params, width, direction, role)
+def rotary_angles(
+    params: Rotary, width: int, direction: str = "forward", role: Role = "query", factor: Decimal | None = None
+) -> Angles:
+    """The angles of `width` channels in the arithmetic and with the sign asked for, for queries or for keys.
+
+    `factor` multiplies cosines and sines: the amplitude unless given.
+    """
+    own = amplitude(params, width, direction) if factor is None else factor
+    angles = _positive_angles(params, width, direction, role, own)
     return angles if params.angle_sign == "positive" else Mirrored(angles)
 
 
-def _positive_angles(params: Rotary, width: int, direction: str, role: Role) -> Angles:
-    whole, factor = completed(params, width), amplitude(params, width, direction)
+def _positive_angles(params: Rotary, width: int, direction: str, role: Role, factor: Decimal) -> Angles:
+    whole = completed(params, width)
     decay = decay_of(params, width, role, direction)
     if params.arithmetic == "exact":
         plain = Exact(Waves(scaled_frequencies(whole, width), factor))
