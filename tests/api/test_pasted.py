@@ -61,6 +61,14 @@ def test_beside_a_binary_body_and_beside_tensors(direct: Client) -> None:
     assert binary == spelled
 
 
+def test_a_truth_value_in_an_address(direct: Client) -> None:
+    for truncate in ("true", "false"):
+        pasted = posted(direct, "dim=64&length=1", {"rope_parameters": {**YARN, "truncate": truncate == "true"}})
+        assert pasted == direct.get(f"{ROPE}?dim=64&length=1&{SPELLED}&truncate={truncate}").json()
+    answer = direct.get(f"{ROPE}?dim=64&length=1&{SPELLED}&truncate=1")
+    assert fault(refused(answer, "invalid-parameters"), "truncate")["code"] == "truth"
+
+
 def test_a_preset_lies_beneath_a_block_and_the_query_above(direct: Client) -> None:
     body = {"rope_parameters": {**YARN, "truncate": False}}
     given = posted(direct, "dim=8&length=1&preset=llama-cpp", body)["parameters"]
