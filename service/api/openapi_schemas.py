@@ -47,6 +47,8 @@ def of_scheme(scheme: AnyScheme) -> Schema:
     found[f"{name}Parameters"] = _answered(scheme, name)
     found[f"{name}Tensors"] = _tensors(scheme)
     found[f"{name}Answer"] = _answer(scheme, name)
+    if scheme.pasted is not None:
+        found[f"{name}Layers"] = _layers(name)
     if scheme.presets:
         found[f"{name}Preset"] = {"type": "string", "enum": list(scheme.presets)}
     if has_several(scheme):
@@ -74,7 +76,7 @@ def _answer(scheme: AnyScheme, name: str) -> Schema:
         "family": {"const": scheme.family, "type": "string"},
         "scheme": {"const": scheme.name, "type": "string"},
         "revision": {"type": "integer", "description": "Changes whenever the numbers of the scheme would."},
-        "parameters": ref(f"{name}Parameters"),
+        "parameters": _stated(scheme, name),
         "facts": {"type": "object", "additionalProperties": True, "description": "What follows from the parameters."},
         "notes": {**TEXTS, "description": "What deserves saying about this convention."},
         "tensors": ref(f"{name}Tensors"),
@@ -82,10 +84,34 @@ def _answer(scheme: AnyScheme, name: str) -> Schema:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
+def _stated(scheme: AnyScheme, name: str) -> Schema:
+    """The parameters; where a pasted object can speak of several types of layer, perhaps those of each."""
+    own = ref(f"{name}Parameters")
+    return own if scheme.pasted is None else {"anyOf": [own, ref(f"{name}Layers")]}
+
+
+def _layers(name: str) -> Schema:
+    layers = {"type": "object", "additionalProperties": ref(f"{name}Parameters")}
+    without = {**TEXTS, "description": "Types of layer that have no encoding."}
+    return {
+        "type": "object",
+        "description": "The parameters of each type of layer, where a pasted block holds one object for each.",
+        "properties": {"layers": layers, "without": without},
+        "required": ["layers", "without"],
+        "additionalProperties": False,
+    }
+
+
 def _tensors(scheme: AnyScheme) -> Schema:
     properties = {name: ref("Tensor") for name in tensor_names(scheme)}
     description = "By name, in this order; which of them there are depends on the parameters."
-    return {"type": "object", "properties": properties, "additionalProperties": False, "description": description}
+    more: Schema = {"additionalProperties": False}
+    if scheme.pasted is not None:
+        more = {"additionalProperties": ref("Tensor")}
+        description += (
+            f" Of several types of layer: each under the type's name too, as `layer.{next(iter(properties))}`."
+        )
+    return {"type": "object", "properties": properties, **more, "description": description}
 
 
 def tensor_names(scheme: AnyScheme) -> list[str]:

@@ -1,17 +1,24 @@
 """Parameters pasted as a JSON object of another's making: in the query as JSON text, or beside the arrays of a body."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from service.api.problems import Problem, echo, unknown_name
 from service.engine.errors import Refusal
+from service.engine.layered import MOST_LAYERS
 from service.engine.scheme import Pasted, Scheme
 from service.formats.errors import Unreadable
 from service.formats.json_reader import read_json
 
 LAYER_TYPE = "layer_type"
-CHOOSES = "Which type of layer is meant, where a pasted block holds one object for each."
+CHOOSES = (
+    "Which type of layer is meant, where a pasted block holds one object for each; without it all are answered, each "
+    "tensor under the type's name and its own, as `full_attention.cos`."
+)
+# What names files and parts of files.
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,15 @@ class Stated:
 NOTHING = Stated(None, {}, {})
 
 
-def unpacked(pasted: Pasted, blocks: list[Block], layer_type: str | None) -> Stated:
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """What a block says: for all layers, under the name "", or for each type of layer; and the types that have none."""
+
+    layers: Mapping[str, Stated]
+    without: tuple[str, ...] = ()
+
+
+def unpacked(pasted: Pasted, blocks: list[Block], layer_type: str | None) -> Unpacked:
     """The parameters that a block stands for; null stands for none."""
     blocks = [block for block in blocks if block.value is not None]
     if len(blocks) > 1:
@@ -100,17 +115,22 @@ def unpacked(pasted: Pasted, blocks: list[Block], layer_type: str | None) -> Sta
     if not blocks:
         if layer_type is not None:
             raise _nothing_to_choose()
-        return NOTHING
+        return Unpacked({"": NOTHING})
     (block,) = blocks
-    flat = _flat(block, _object(block, block.value), layer_type)
-    _refuse_unknown(pasted, block, flat)
-    try:
-        parameters = pasted.parameters(flat)
-    except Refusal as error:
-        (fault,) = error.faults
-        raise block.fault(fault.parameter, fault.code, fault.detail) from None
-    keys = {pasted.renamed.get(key, key): key for key in flat}
-    return Stated(block, parameters, {name: key for name, key in keys.items() if name in parameters})
+    given = pasted.spread(_object(block, block.value))
+    layers = [key for key, value in given.items() if isinstance(value, dict)]
+    if not layers:
+        if layer_type is not None:
+            raise _nothing_to_choose()
+        return Unpacked({"": _stated(pasted, block, given, {})})
+    # A null beside the objects is a type of layer without an encoding, unless it is a key that was left out.
+    without = tuple(key for key, value in given.items() if value is None and key not in pasted.keys)
+    common = {key: value for key, value in given.items() if value is not None and key not in layers}
+    if layer_type is None:
+        _refuse_names(block, (*layers, *without))
+        return Unpacked({name: _stated(pasted, block, common, given[name], name) for name in layers}, without)
+    _refuse_layer(block, given, layers, layer_type)
+    return Unpacked({"": _stated(pasted, block, common, given[layer_type], layer_type)})
 
 
 def _object(block: Block, value: object) -> Mapping[str, Any]:
@@ -119,25 +139,38 @@ def _object(block: Block, value: object) -> Mapping[str, Any]:
     return dict(value)
 
 
-def _flat(block: Block, given: Mapping[str, Any], layer_type: str | None) -> Mapping[str, Any]:
-    """The object of one type of layer, with what stands beside them all; a flat block as it is."""
-    layers = [key for key, value in given.items() if isinstance(value, dict)]
-    if not layers:
-        if layer_type is not None:
-            raise _nothing_to_choose()
-        return given
-    listed = ", ".join(layer for layer in given if layer in layers)
-    if layer_type is None:
-        detail = f"{block.name} holds one object for each type of layer: choose one with {LAYER_TYPE}= ({echo(listed)})"
-        raise Problem("invalid-parameters", detail, [{"parameter": LAYER_TYPE, "code": "missing", "detail": detail}])
+def _stated(pasted: Pasted, block: Block, common: Mapping[str, Any], own: Mapping[str, Any], layer: str = "") -> Stated:
+    """What is said in common and of one type of layer, and where."""
+    flat = {**common, **own}
+    places = {key: f"{_escaped(layer)}/{_escaped(key)}" if key in own else _escaped(key) for key in flat}
+    _refuse_unknown(pasted, block, flat, places)
+    try:
+        parameters = pasted.parameters(flat)
+    except Refusal as error:
+        (fault,) = error.faults
+        raise block.fault(places[fault.parameter], fault.code, fault.detail) from None
+    keys = {pasted.renamed.get(key, key): place for key, place in places.items()}
+    return Stated(block, parameters, {name: place for name, place in keys.items() if name in parameters})
+
+
+def _refuse_names(block: Block, layers: tuple[str, ...]) -> None:
+    """Types of layer name tensors, and tensors name files."""
+    if len(layers) > MOST_LAYERS:
+        detail = f"{block.name} holds {len(layers)} types of layer; {MOST_LAYERS} will do"
+        raise block.fault("", "too_large", detail)
+    for layer in layers:
+        if not _PLAIN.fullmatch(layer):
+            detail = f"{echo(layer)!r} is to name tensors: up to 64 letters, digits, _ and - will do"
+            raise block.fault(_escaped(layer), "value", detail)
+
+
+def _refuse_layer(block: Block, given: Mapping[str, Any], layers: list[str], layer_type: str) -> None:
     if layer_type in given and given[layer_type] is None:
         raise block.fault(layer_type, "empty", f"{layer_type} is null: those layers have no rotary encoding")
     if layer_type not in layers:
         what = f"{LAYER_TYPE} is {echo(layer_type)}"
         fault = unknown_name(LAYER_TYPE, layer_type, layers[:24], what=what, code="choice")
         raise Problem("invalid-parameters", fault["detail"], [fault])
-    common = {key: value for key, value in given.items() if value is not None and key not in layers}
-    return {**common, **given[layer_type]}
 
 
 def _nothing_to_choose() -> Problem:
@@ -145,14 +178,14 @@ def _nothing_to_choose() -> Problem:
     return Problem("invalid-parameters", detail, [{"parameter": LAYER_TYPE, "code": "conflict", "detail": detail}])
 
 
-def _refuse_unknown(pasted: Pasted, block: Block, given: Mapping[str, Any]) -> None:
+def _refuse_unknown(pasted: Pasted, block: Block, given: Mapping[str, Any], places: Mapping[str, str]) -> None:
     for key in given:
         if key not in pasted.keys:
             fault = unknown_name("", key, pasted.keys, what=f"{echo(key)} is not a key of {block.name}")
             near = f"; did you mean {fault['did_you_mean']}?" if "did_you_mean" in fault else ""
             del fault["parameter"]
             fault["detail"] = f"{echo(key)} is not a key of {block.name}{near}"
-            raise Problem("invalid-parameters", fault["detail"], [block.place(_escaped(key)) | fault])
+            raise Problem("invalid-parameters", fault["detail"], [block.place(places[key]) | fault])
 
 
 def _escaped(key: str) -> str:

@@ -7,8 +7,9 @@ from urllib.parse import unquote_plus
 
 from pydantic import ValidationError
 
-from service.api.pasted import LAYER_TYPE, NOTHING, Block, in_query, query_names, unpacked
+from service.api.pasted import LAYER_TYPE, NOTHING, Block, Stated, Unpacked, in_query, query_names, unpacked
 from service.api.problems import MOST_ERRORS, Problem, echo, from_body_validation, from_validation, unknown_name
+from service.engine.layered import Layered
 from service.engine.scheme import Params, Scheme, Tensors
 
 REPLY_PARAMETERS = {
@@ -95,15 +96,21 @@ def _params(
     scheme: Scheme[Any, Any], beneath: Mapping[str, str], pairs: dict[str, str], blocks: Sequence[Block] | None
 ) -> Params:
     """The parameters of the query and of a pasted block, over those that are assumed."""
-    stated = NOTHING
+    found = Unpacked({"": NOTHING})
     if scheme.pasted is not None:
-        found = in_query(scheme, pairs)
+        inside = in_query(scheme, pairs)
         layer_type = pairs.pop(LAYER_TYPE, None)
-        if blocks is not None or found:
-            stated = unpacked(scheme.pasted, [*found, *(blocks or ())], layer_type)
-        stated.refuse_twice(pairs)
+        if blocks is not None or inside:
+            found = unpacked(scheme.pasted, [*inside, *(blocks or ())], layer_type)
+    layers = {name: _validated(scheme, {**beneath, **stated.parameters, **pairs}, stated, pairs)
+              for name, stated in found.layers.items()}  # fmt: skip
+    return layers[""] if "" in layers else Layered(layers=layers, without=found.without)
+
+
+def _validated(scheme: Scheme[Any, Any], given: Mapping[str, Any], stated: Stated, pairs: Mapping[str, str]) -> Params:
+    stated.refuse_twice(pairs)
     try:
-        params: Params = scheme.params.model_validate({**beneath, **stated.parameters, **pairs})
+        params: Params = scheme.params.model_validate(given)
     except ValidationError as error:
         raise stated.placed(from_validation(error, scheme.params)) from None
     return params

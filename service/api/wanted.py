@@ -7,6 +7,7 @@ from service.api.caching import canonical
 from service.api.limits import refuse_large
 from service.api.query import Asked, choose
 from service.api.resources import Resources
+from service.engine.layered import Layered, layered
 from service.engine.scheme import Inputs, Params, Scheme, Tensors
 from service.formats import FORMATS
 from service.formats.format import BLOCK_BYTES, Format
@@ -54,6 +55,8 @@ class Wanted:
 def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: Inputs, resources: Resources) -> Wanted:
     """Everything that can be refused before any work: parameters, format, size."""
     form = FORMATS[extension]
+    if isinstance(asked.params, Layered):
+        scheme = layered(scheme)
     everything = scheme.tensors(asked.params, inputs)
     params = scheme.resolve(asked.params, inputs)
     tensors = choose(everything, asked.tensor)

@@ -370,12 +370,6 @@ AXES = (
         "training draws them at random; evaluation has the coordinates of encodings/rope-axes with preset=dinov3",
     ),
     Omission(
-        "EfficientLoFTR's rotation",
-        "several axes",
-        "its frequencies are spread over four times the head; encodings/rope-axes spreads them over the rotated "
-        "channels",
-    ),
-    Omission(
         "Timescales of tensor2tensor's grids, other than 1 and 10000",
         "several axes",
         "encodings/sinusoidal-2d and -3d with preset=tensor2tensor, base = max_timescale / min_timescale and "
@@ -387,31 +381,9 @@ AXES = (
         "the frequencies are the model's weights",
     ),
     Omission(
-        "LTX-Video's grid",
-        "several axes",
-        "encodings/rope-axes takes its positions, index * scale * patch / base size - 1/2, in the body",
-    ),
-    Omission(
         "Qwen2.5-VL's window order",
         "several axes",
         "a permutation of patches for windowed attention; encodings/rope-axes answers in the order before it",
-    ),
-    Omission(
-        "Qwen3-Omni's fractions of positions",
-        "several axes",
-        "positions/multimodal answers with integers, as the other models have them: frames that fall on whole "
-        "positions are equal",
-    ),
-    Omission(
-        "Scaled M-RoPE (YaRN and others with mrope_section)",
-        "several axes",
-        "encodings/rope scales the frequencies; encodings/rope-axes has them unscaled",
-    ),
-    Omission(
-        "rotary-embedding-torch in pixels",
-        "several axes",
-        "not compared with its code; its angles are pi x linspace(1, max_freq / 2, h), whose sines and cosines are "
-        "those of encodings/fourier with spacing=linear and resolution = max_freq",
     ),
 )
 
@@ -431,12 +403,8 @@ SCALING = (
     Omission(
         "truncate in a nested block, as transformers 5.24 reads it",
         "scaling",
-        "it looks for truncate beside the types of layer and takes it for true; here the block says what it says",
-    ),
-    Omission(
-        "Both tables of a nested block in one answer",
-        "scaling",
-        "layer_type chooses one; two requests have two",
+        "it looks for truncate beside the types of layer and takes it for true; here the block says what it says, and "
+        "truncate_rule=always has its numbers",
     ),
     Omission(
         "A list of linear factors in one cache (vLLM, for LoRA)",
@@ -467,16 +435,6 @@ ROTATION = (
         "rotation",
         "transformers turns one channel more, by base^(-2k/d) of the odd d: rotary_dim = d + 1 with those as "
         "rope_type=frequencies",
-    ),
-    Omission(
-        "mlx-lm's attention factor on vectors",
-        "rotation",
-        "it multiplies the vectors before they turn, not cos and sin: in 16 bits the last place may differ",
-    ),
-    Omission(
-        "Output pairings and the last channels on several axes",
-        "rotation",
-        "no model that we know has them: apply/permutation with axis=last moves channels before or after",
     ),
 )
 

@@ -75,7 +75,8 @@ class Pasted:
     """A JSON object of another's making that stands for parameters, such as a block of a model's configuration.
 
     It goes by one of `names` and holds `keys`, some of which are `renamed`; `parameters(block)` says in our words what
-    it says, and its refusals name a key.
+    it says, and its refusals name a key. `spread(block)` has an object for each type of layer where the block says in
+    another way that they differ.
     """
 
     names: tuple[str, ...]
@@ -83,6 +84,7 @@ class Pasted:
     keys: tuple[str, ...]
     renamed: Mapping[str, str]
     parameters: Callable[[Mapping[str, Any]], dict[str, Any]]
+    spread: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
 
     @property
     def stated(self) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """A pasted Hugging Face block: in a JSON body, in the query, refused where it does not fit."""
 
+import io
 import json
 from typing import Any
 from urllib.parse import quote
@@ -60,6 +61,14 @@ def test_beside_a_binary_body_and_beside_tensors(direct: Client) -> None:
     assert binary == spelled
 
 
+def test_a_truth_value_in_an_address(direct: Client) -> None:
+    for truncate in ("true", "false"):
+        pasted = posted(direct, "dim=64&length=1", {"rope_parameters": {**YARN, "truncate": truncate == "true"}})
+        assert pasted == direct.get(f"{ROPE}?dim=64&length=1&{SPELLED}&truncate={truncate}").json()
+    answer = direct.get(f"{ROPE}?dim=64&length=1&{SPELLED}&truncate=1")
+    assert fault(refused(answer, "invalid-parameters"), "truncate")["code"] == "truth"
+
+
 def test_a_preset_lies_beneath_a_block_and_the_query_above(direct: Client) -> None:
     body = {"rope_parameters": {**YARN, "truncate": False}}
     given = posted(direct, "dim=8&length=1&preset=llama-cpp", body)["parameters"]
@@ -74,6 +83,89 @@ def test_a_layer_type_chooses(direct: Client) -> None:
     assert (full["rope_type"], full["factor"], full["base"]) == ("linear", 8, 1e6)
     sliding = posted(direct, "dim=8&length=1&layer_type=sliding_attention", {"rope_parameters": NESTED})["parameters"]
     assert (sliding["rope_type"], sliding["base"]) == ("default", 1e4)
+
+
+def test_without_one_every_layer_type_is_answered(direct: Client) -> None:
+    whole = posted(direct, "dim=8&length=3", {"rope_parameters": NESTED})
+    assert list(whole["tensors"]) == [
+        "full_attention.cos",
+        "full_attention.sin",
+        "sliding_attention.cos",
+        "sliding_attention.sin",
+    ]
+    for layer in ("full_attention", "sliding_attention"):
+        alone = posted(direct, f"dim=8&length=3&layer_type={layer}", {"rope_parameters": NESTED})
+        assert whole["parameters"]["layers"][layer] == alone["parameters"]
+        assert whole["facts"]["layers"][layer] == alone["facts"]
+        for name, tensor in alone["tensors"].items():
+            assert whole["tensors"][f"{layer}.{name}"] == tensor
+    assert whole["parameters"]["without"] == ["chunked_attention"]
+    assert whole["notes"] == [
+        "full_attention: original_max_position_embeddings has no effect with rope_type=linear",
+        "sliding_attention: original_max_position_embeddings has no effect with rope_type=default",
+        "chunked_attention is null: those layers have no encoding",
+    ]
+
+
+def test_all_layer_types_as_files_and_from_an_address(direct: Client) -> None:
+    pasted = quote(json.dumps({"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}))
+    address = f"{ROPE}.npz?dim=8&length=3&rope_parameters={pasted}"
+    whole = direct.get(address)
+    with np.load(io.BytesIO(whole.content)) as found:
+        assert list(found)[:4] == ["full_attention.cos", "full_attention.sin", "sliding_attention.cos",
+                                   "sliding_attention.sin"]  # fmt: skip
+        for layer, base in (("full_attention", "1e6"), ("sliding_attention", "1e4")):
+            alone = np.load(io.BytesIO(direct.get(f"{ROPE}.npy?dim=8&length=3&base={base}").content))
+            assert np.array_equal([found[f"{layer}.cos"], found[f"{layer}.sin"]], alone)
+    again = direct.get(address, headers={"If-None-Match": whole.headers["etag"]})
+    assert again.status_code == 304
+    one = direct.get(f"{ROPE}.bin?dim=8&length=3&rope_parameters={pasted}&tensor=sliding_attention.sin")
+    assert one.content == direct.get(f"{ROPE}.bin?dim=8&length=3&tensor=sin").content
+    assert one.headers["content-disposition"].endswith('rope-sliding_attention.sin_3x8_float32.bin"')
+
+
+def test_vectors_are_turned_for_every_layer_type(direct: Client) -> None:
+    tensors = {"q": np.random.default_rng(5).standard_normal((3, 8)).tolist(), "k": [[1.0] * 8] * 3}
+    body = {"tensors": tensors, "rope_parameters": NESTED}
+    whole = direct.post(f"{TURN}?offset=40", json=body).json()["tensors"]
+    for layer in ("full_attention", "sliding_attention"):
+        alone = direct.post(f"{TURN}?offset=40&layer_type={layer}", json=body).json()["tensors"]
+        assert {name: whole[f"{layer}.{name}"] for name in ("q", "k")} == alone
+    assert whole["full_attention.q"] != whole["sliding_attention.q"]
+
+
+def test_d25_a_flat_request_with_both_bases_has_two_named_tables(direct: Client) -> None:
+    """Gemma 3: local layers have the base 1e4, global ones 1e6 and linear 8; pair 64 of 256 channels at 800."""
+    flat = {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6, "rope_local_base_freq": 1e4}
+    body = {"positions": [800], "rope_parameters": flat}
+    tables = posted(direct, "dim=256&output=angles", body)["tensors"]
+    assert tables["sliding_attention.angles"]["data"][0][64] == pytest.approx(8.0, rel=1e-7)
+    assert tables["full_attention.angles"]["data"][0][64] == pytest.approx(0.1, rel=1e-7)
+    local = posted(direct, "dim=256&output=angles&layer_type=sliding_attention", body)
+    assert local["tensors"]["angles"] == tables["sliding_attention.angles"]
+    null = posted(direct, "dim=8&length=1", {"rope_scaling": {"rope_theta": 5e5, "rope_local_base_freq": None}})
+    assert null["parameters"]["base"] == 5e5
+
+
+def test_axes_in_a_pasted_block(direct: Client) -> None:
+    block: dict[str, Any] = {"type": "mrope", "mrope_section": [2, 1, 1], "rope_theta": 1e6}
+    body: dict[str, Any] = {"positions": [[5, 6, 7], [8, 8, 8]], "rope_scaling": block}
+    pasted = direct.post("/v1/encodings/rope-axes?dim=8", json=body).json()
+    spelled = direct.post(
+        "/v1/encodings/rope-axes?dim=8&sections=2,1,1&base=1e6", json={"positions": body["positions"]}
+    ).json()
+    assert pasted == spelled
+    assert pasted["facts"]["axes_of_columns"] == "tthwtthw"
+    woven = {**body, "rope_scaling": {**block, "mrope_interleaved": True, "mrope_section": [4, 0, 0]}}
+    assert direct.post("/v1/encodings/rope-axes?dim=8", json=woven).json()["facts"]["axes_of_columns"] == "t" * 8
+    twice = direct.post("/v1/encodings/rope-axes?dim=8&sections=2,1,1", json=body)
+    assert fault(refused(twice, "invalid-parameters"), "/rope_scaling/mrope_section")["code"] == "repeated"
+    wrong = direct.post("/v1/encodings/rope-axes?dim=16", json=body)
+    assert "sum to 4, expected 8" in fault(refused(wrong, "invalid-parameters"), "sections")["detail"]
+    letters = direct.post(
+        "/v1/encodings/rope-axes?dim=8", json={**body, "rope_scaling": {**block, "mrope_section": ["a", 1, 1]}}
+    )
+    assert "entry 0" in fault(refused(letters, "invalid-parameters"), "/rope_scaling/mrope_section")["detail"]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +188,37 @@ def test_a_layer_type_chooses(direct: Client) -> None:
         ("&factor=2", {"rope_scaling": YARN}, "/rope_scaling/factor", "repeated", None),
         ("&base=2", {"rope_scaling": YARN}, "/rope_scaling/rope_theta", "repeated", None),
         ("&base=0", {"rope_scaling": {}}, "base", "out_of_range", None),
-        ("", {"rope_parameters": NESTED}, "layer_type", "missing", None),
+        (
+            "",
+            {"rope_parameters": {**NESTED, "full_attention": {"type": "linear", "facter": 2}}},
+            "/rope_parameters/full_attention/facter",
+            "unknown",
+            "factor",
+        ),
+        (
+            "",
+            {"rope_parameters": {**NESTED, "full_attention": {"type": "linear", "factor": 0.5}}},
+            "/rope_parameters/full_attention/factor",
+            "out_of_range",
+            None,
+        ),
+        (
+            "&layer_type=full_attention",
+            {"rope_parameters": {**NESTED, "original_max_position_embeddings": 0}},
+            "/rope_parameters/original_max_position_embeddings",
+            "out_of_range",
+            None,
+        ),
+        (
+            "&base=5",
+            {"rope_parameters": NESTED},
+            "/rope_parameters/full_attention/rope_theta",
+            "repeated",
+            None,
+        ),
+        ("", {"rope_parameters": {"../up": {"rope_theta": 5.0}}}, "/rope_parameters/..~1up", "value", None),
+        ("", {"rope_parameters": {f"layer{n}": {} for n in range(17)}}, "/rope_parameters", "too_large", None),
+        ("", {"rope_parameters": {"a": {}, "b": {"type": "linear"}}}, "factor", "missing", None),
         ("&layer_type=full", {"rope_parameters": NESTED}, "layer_type", "choice", None),
         ("&layer_type=full_attentoin", {"rope_parameters": NESTED}, "layer_type", "choice", "full_attention"),
         (

@@ -99,6 +99,51 @@ def test_the_arithmetic_decides_where_a_time_is_nearly_whole() -> None:
         assert ids(segments, positions_per_second=25, arithmetic=arithmetic)[0, -1] == last
 
 
+FRACTIONS: dict[str, object] = {
+    "advance": "max-all",
+    "positions_per_second": 13,
+    "arithmetic": "float32-seconds-first",
+    "times": "fractions",
+    "dtype": "float32",
+}
+
+
+def test_times_may_be_fractions_and_all_that_follows_too() -> None:
+    """Qwen3-Omni: frames 13/3 apart; each step is rounded to float32."""
+    third = np.float32(1 / 3)
+    times = [np.float32(n) * third * np.float32(13) + np.float32(2) for n in range(3)]
+    segments = [text(2), video(3, 2, 4, seconds_per_grid=1 / 3), text(2)]
+    got = ids(segments, **FRACTIONS)
+    assert got.dtype == np.float32
+    assert got[0].tolist() == [0, 1, *np.repeat(times, 2).tolist(), times[2] + 1, times[2] + 2]
+    assert got[2].tolist() == [0, 1, *[2, 3] * 3, times[2] + 1, times[2] + 2]
+    wide = ids(segments, **{**FRACTIONS, "dtype": "float64", "padded_length": 12, "fill": -1})
+    assert wide[:, :10].tolist() == got.tolist()
+    assert wide[:, 10:].tolist() == [[-1, -1]] * 3
+    scheme = by_key("positions", "multimodal")
+    told: Any = scheme.facts(scheme.params(segments=segments, **FRACTIONS), {})
+    assert (told["last_position"], told["rope_delta"]) == (float(times[2] + 2), float(times[2] + 2) + 1 - 10)
+
+
+def test_sound_goes_between_frames_at_fractions() -> None:
+    segments = [video(2, 2, 2, seconds_per_grid=0.1, audio_tokens=3)]
+    second = float(np.float32(0.1) * np.float32(13))
+    assert second != np.float32(1.3)
+    assert ids(segments, **FRACTIONS, interleave="time")[0].tolist() == [0, 0, 1, second, 2]
+    assert ids(segments, **FRACTIONS)[0].tolist() == [0, second, 0, 1, 2]
+
+
+@pytest.mark.parametrize(("rule", "tokens"), [("two-strides", 175), ("windows", 91)])
+def test_tokens_of_a_sound_by_its_frames(rule: str, tokens: int) -> None:
+    for part in ({"mel_frames": 700}, {"mel_frames": 700, "tokens": tokens}):
+        assert ids([{"type": "audio", **part}], audio_lengths=rule).shape == (3, tokens)
+    woven = video(1, 2, 2, audio_mel_frames=700)
+    assert np.array_equal(
+        ids([woven], audio_lengths=rule, interleave="time"),
+        ids([video(1, 2, 2, audio_tokens=tokens)], interleave="time"),
+    )
+
+
 def test_padding_on_either_side_and_what_the_delta_counts() -> None:
     segments = [text(2), image(4, 4)]
     left = ids(segments, padded_length=8, padding_side="left", fill=1)
@@ -128,6 +173,14 @@ def test_padding_on_either_side_and_what_the_delta_counts() -> None:
         ([video(9999, 2, 2, seconds_per_grid=1e6)], {"positions_per_second": 1e6},
          "/segments", "out_of_range", None),
         ([text(3)], {"fill": 2**31, "dtype": "int32"}, "fill", "out_of_range", None),
+        ([text(3)], {"dtype": "float32"}, "dtype", "conflict", None),
+        ([text(3)], {**FRACTIONS, "dtype": "int64"}, "dtype", "conflict", None),
+        ([text(3)], {**FRACTIONS, "arithmetic": "exact"}, "arithmetic", "conflict", None),
+        ([{"type": "audio"}], {}, "/segments/0/tokens", "missing", None),
+        ([{"type": "audio", "mel_frames": 300, "tokens": 39}], {}, "/segments/0/tokens", "conflict", (39, 75)),
+        ([{"type": "audio", "mel_frames": 2}], {}, "/segments/0/mel_frames", "out_of_range", (2, None)),
+        ([video(1, 2, 2, audio_mel_frames=300, audio_tokens=75)], {"audio_lengths": "windows"},
+         "/segments/0/audio_tokens", "conflict", (75, 39)),
     ],
 )  # fmt: skip
 def test_what_is_refused(

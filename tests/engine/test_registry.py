@@ -107,6 +107,11 @@ def _stated(scheme: Scheme[Any, Any], example: Example) -> dict[str, Any]:
     return {name: value for name, value in (example.body or {}).items() if name in scheme.in_body}
 
 
+def sections(scheme: Scheme[Any, Any], usage: Usage) -> str:
+    """The pairs of each axis: of the heads here, where a usage is about scaling alone."""
+    return usage.parameters.get("sections", "16,24,24" if scheme.needs_body else "2,3,3")
+
+
 def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]:
     """A small request: what is needed beside an example's or a usage's own parameters."""
     if isinstance(example, Example):
@@ -122,7 +127,9 @@ def sample(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Any]
     }
     if scheme.key == ("encodings", "rope-axes"):
         # As many axes as the usage has sections; even sides, for blocks of patches.
-        needed["grid"] = ",".join(["3", "2", "4", "6"][-len(example.parameters["sections"].split(",")) :])
+        needed["grid"] = ",".join(["3", "2", "4", "6"][-len(sections(scheme, example).split(",")) :])
+    if scheme.name == "rope-axes":
+        needed["sections"] = sections(scheme, example)
     if scheme.key == ("learned", "resample") and example.parameters["method"] == "linear":
         return {"length": "7", **example.parameters}
     names = [name for name in scheme.params.model_fields if (scheme.key, name) not in NOT_NEEDED]
@@ -148,7 +155,7 @@ def arrays(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Arra
         if scheme.key in MARKED:
             given[MARKED[scheme.key]] = np.array([0, 1, 1, 0, 1])
         if scheme.key == ("apply", "rope-axes"):
-            axes = len(example.parameters["sections"].split(","))
+            axes = len(sections(scheme, example).split(","))
             given["positions"] = np.arange(5 * axes).reshape(5, axes)
         return given | ({"mask": first > 0} if "mask" in given else {})
     body = example.body or {}

@@ -186,6 +186,11 @@ def test_patches_in_blocks_in_loops() -> None:
         ({"coordinates": "floor", "base_size": (5, 7)}, [0, 2], [0, 2, 4]),
         ({"interpolation_scale": (2.0, 0.5)}, [0, 0.5], [0, 2, 4]),
         ({"interpolation_scale": (4.0,)}, [0, 0.25], [0, 0.25, 0.5]),
+        (
+            {"coordinates": "share", "base_size": (8, 5), "interpolation_scale": (0.5, 3.125)},
+            [-0.5, -0.25],
+            [-0.5, -0.436, -0.372],
+        ),
     ],
 )
 def test_coordinates(parameters: dict[str, Any], rows: list[float], columns: list[float]) -> None:
@@ -248,6 +253,10 @@ def test_notes_and_resolved_parameters() -> None:
         "offset has no effect with positions in the body",
         "class_token has no effect with positions in the body",
     ]
+    shares = SCHEME.params(dim=8, sections=(2, 2), coordinates="share", base_size=(4, 4), interpolation_scale=(0.5,))
+    assert [note.split()[0] for note in SCHEME.notes(shares, {"positions": np.zeros((1, 2))})] == [
+        "coordinates", "base_size", "interpolation_scale"
+    ]  # fmt: skip
     assert SCHEME.resolve(SCHEME.params(dim=8, sections=(2, 2)), {}).rotary_dim == 8
 
 
@@ -283,6 +292,15 @@ GRID: dict[str, Any] = {"grid": (2, 3)}
         ({"arithmetic": "float32", "coordinates": "unit-ends", **GRID}, "arithmetic", "conflict"),
         ({"arithmetic": "float32", "interpolation_scale": (2.0,), **GRID}, "arithmetic", "conflict"),
         ({"coordinates": "floor", **GRID}, "base_size", "missing"),
+        ({"coordinates": "share", **GRID}, "base_size", "missing"),
+        (
+            {"coordinates": "share", "base_size": (8, 8), "interpolation_scale": (0.1,), **GRID},
+            "interpolation_scale",
+            "value",
+        ),
+        ({"interpolation_scale": (2.0, 1.0, 1.0), **GRID}, "interpolation_scale", "shape"),
+        ({"arithmetic": "float32", "coordinates": "share", "base_size": (8, 8), **GRID}, "arithmetic", "conflict"),
+        ({"coordinates": "share", "base_size": (8, 8), "offset": 1, **GRID}, "offset", "conflict"),
         ({"coordinates": "floor", "base_size": (2, 2**40), "grid": (2, 2**20)}, "base_size", "out_of_range"),
         (
             {"coordinates": "floor", "base_size": (2, 2**20), "output": "angles", "dtype": "float16", **GRID},

@@ -157,3 +157,17 @@ def test_notes_and_memory() -> None:
     q = {"q": np.ones((3, 8))}
     plain, decaying = (turning.state_bytes(turning.params(**more), q) for more in ({}, XPOS))
     assert decaying == 2 * plain
+
+
+def test_keys_alone_are_turned_as_beside_their_queries() -> None:
+    random = np.random.default_rng(9)
+    q, k = random.standard_normal((2, 3, 5, 12))
+    given: dict[str, Any] = {"xpos_scale_base": 512.0, "xpos_center": 2.0, "offset": 40}
+    both = answer("apply/rope", {"q": q, "k": k}, **given)
+    assert only("apply/rope", {"q": k}, **given, xpos_role="key").tobytes() == both["k"].tobytes()
+    assert (only("apply/rope", {"q": k}, **given) != both["k"]).any()
+    fault = refused("apply/rope", {"q": q, "k": k}, **given, xpos_role="key")
+    assert (fault.parameter, fault.code) == ("xpos_role", "conflict")
+    scheme = by_key("apply", "rope")
+    assert scheme.notes(scheme.params(xpos_role="key"), {"q": k}) == ["xpos_role has no effect with no xpos_scale_base"]
+    assert scheme.notes(scheme.params(xpos_role="key", xpos_scale_base=512.0), {"q": k}) == []

@@ -167,9 +167,74 @@ def test_vectors_are_turned_by_the_tables_of_the_same_name(usage: Any, oracle: s
     # The tables are compared with the implementation above; turning is two products and a sum in float32.
     (of_tables,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
     given = of_preset(of_tables, **scaling)
-    assert dict(usage.parameters) == dict(of_tables.parameters)
+    if oracle == "mlx":
+        given["arithmetic"] = "float32"
+        assert usage.parameters == {**of_tables.parameters, "arithmetic": "float32", "attention_on": "vectors"}
+    else:
+        assert usage.parameters == of_tables.parameters
     x = np.random.default_rng(6).standard_normal((5, WIDTH)).astype(np.float32)
     tables = answer(ROPE, **HEAD, **given, offset=4093, length=5)
-    partners = np.concatenate([-x[:, WIDTH // 2 :], x[:, : WIDTH // 2]], axis=1)
-    expected = x * tables["cos"] + partners * tables["sin"]
-    np.testing.assert_array_equal(only("apply/rope", {"q": x}, base=BASE, **given, offset=4093), expected)
+    expected = turned(x, tables, given, of_vectors=oracle == "mlx")
+    own = {**given, "attention_on": usage.parameters.get("attention_on", "tables")}
+    np.testing.assert_allclose(only("apply/rope", {"q": x}, base=BASE, **own, offset=4093), expected, rtol=0,
+                               atol=1e-6 if oracle == "mlx" else 0)  # fmt: skip
+
+
+def turned(x: Any, tables: Any, given: dict[str, Any], *, of_vectors: bool) -> Any:
+    """Pairs turned by the tables; or, where the attention factor is on vectors, by the tables without it."""
+    factor = attention(given) if of_vectors else 1.0
+    cos, sin = (tables[name] / np.float32(factor) if of_vectors else tables[name] for name in ("cos", "sin"))
+    own = x * np.float32(factor)
+    partners = np.concatenate([-own[:, WIDTH // 2 :], own[:, : WIDTH // 2]], axis=1)
+    if given.get("pairing") == "interleaved":
+        partners = np.stack([-own[:, 1::2], own[:, ::2]], axis=2).reshape(own.shape)
+    return own * cos + partners * sin
+
+
+AXES: dict[str, Any] = {"sections": (8, 12, WIDTH // 2 - 20)}
+SCALINGS = {
+    "yarn": {**YARN, "mscale": 0.7, "truncate": False},
+    "linear": {"rope_type": "linear", "factor": 3},
+    "longrope": {**LONGROPE, "seq_len": TRAINED + 1},
+    "llama3": LLAMA3,
+}
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+@proves("encodings/rope-axes", {usage.preset: usage.preset for usage in IMPLEMENTATIONS})
+def test_several_axes_share_the_tables_of_the_same_name(usage: Any, oracle: str, name: str) -> None:
+    # Which axis turns a pair is compared with the libraries elsewhere; here all of them are at one position.
+    (on_one,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
+    alike = {"positions": np.repeat([[0], [5], [4093], [131_071]], 3, axis=1)}
+    several = answer("encodings/rope-axes", alike, **HEAD, **AXES, **of_preset(usage, **SCALINGS[name]))
+    one = answer(ROPE, {"positions": alike["positions"][:, 0]}, **HEAD, **of_preset(on_one, **SCALINGS[name]))
+    assert several["cos"].tobytes() == one["cos"].tobytes()
+    assert several["sin"].tobytes() == one["sin"].tobytes()
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+@proves("apply/rope-axes", {usage.preset: usage.preset for usage in IMPLEMENTATIONS})
+def test_vectors_on_several_axes_turn_by_those_tables(usage: Any, oracle: str, name: str) -> None:
+    (of_tables,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
+    x = np.random.default_rng(6).standard_normal((4, WIDTH)).astype(np.float32)
+    at = np.random.default_rng(7).integers(0, 5000, (4, 3))
+    given = of_preset(of_tables, **SCALINGS[name])
+    if oracle == "mlx":
+        given["arithmetic"] = "float32"
+    tables = answer("encodings/rope-axes", {"positions": at}, **HEAD, **AXES, **given)
+    expected = turned(x, tables, given, of_vectors=oracle == "mlx")
+    own = {**given, "attention_on": usage.parameters.get("attention_on", "tables")}
+    got = only("apply/rope-axes", {"q": x, "positions": at}, base=BASE, **AXES, **own)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6 if oracle == "mlx" else 0)
+
+
+@pytest.mark.parametrize("preset", ["mlx", "keras-hub", "llama-cpp", "deepseek"])
+def test_those_that_do_not_ask_truncate(preset: str) -> None:
+    (usage,) = [each for each in IMPLEMENTATIONS if each.preset == preset]
+    given = of_preset(usage, **YARN) | {"arithmetic": "exact"}
+    asked = inv(**{**given, "truncate_rule": "stated", "truncate": False})
+    assert (inv(**given, truncate=False) == inv(**given)).all()
+    assert (asked != inv(**given)).any()
+    scheme = by_key("encodings", "rope")
+    noted = scheme.notes(scheme.params(**HEAD, **given, truncate=False), {})
+    assert "truncate=false has no effect with truncate_rule=always" in noted

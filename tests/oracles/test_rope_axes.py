@@ -141,6 +141,7 @@ TRANSFORMERS: dict[str, Told] = {
     # These two are given columns and rows, in this order.
     "gemma-4-vision": (vision_tables, "gemma4", "Gemma4VisionRotaryEmbedding", on_each_axis, swapped),
     "sam-2": (vision_tables, "sam2_video", "Sam2VideoVisionRotaryEmbedding", on_each_axis, swapped),
+    "step-3-7-vision": (vision_tables, "step3p7", "Step3p7VisionRotaryEmbedding", on_each_axis, as_they_are),
 }
 
 
@@ -252,6 +253,28 @@ def timm() -> Any:
             module.__spec__ = ModuleSpec(name, None, is_package=True)
             sys.modules[name] = module
     return library("timm.layers.pos_embed_sincos")
+
+
+@proves("encodings/rope-axes", {"sam-3-vision": "Sam3ViTLayer"})
+@pytest.mark.parametrize("side", [24, 72])
+def test_sam_3(direct: Client, usage: Usage, oracle: str, side: int) -> None:
+    """Its own positions, of a window or of the whole image: columns first, and scaled to those of a window."""
+    config = SimpleNamespace(rope_parameters={"rope_type": "axial", "rope_theta": 10000.0}, head_dim=64,
+                             image_size=72 * 14, patch_size=14, window_size=24)  # fmt: skip
+    at = getattr(models("sam3"), oracle).precompute_positions(config, 24 if side == 24 else 0)
+    cos, sin = models("sam3").Sam3ViTRotaryEmbedding(config)(torch().zeros(1), at)
+    close_to_their_angles(direct, usage, (side, side), cos[0].numpy(), sin[0].numpy())
+
+
+@proves("encodings/rope-axes", {"efficientloftr": "EfficientLoFTRRotaryEmbedding"})
+def test_efficientloftr(direct: Client, usage: Usage, oracle: str) -> None:
+    configuration = library("transformers").EfficientLoFTRConfig()
+    module = getattr(models("efficientloftr"), oracle)(configuration)
+    step, size = configuration.q_aggregation_stride, configuration.q_aggregation_kernel_size
+    cos, sin = module(torch().zeros(1, 1, 3 * step + size, 5 * step + size))
+    assert cos.shape == (1, 4, 6, configuration.hidden_size)
+    tables = [table.reshape(24, -1).numpy() for table in (cos, sin)]
+    close_to_their_angles(direct, usage, (4, 6), *tables)
 
 
 TIMM: dict[str, dict[str, Any]] = {
@@ -370,6 +393,46 @@ def test_flux_2(direct: Client, usage: Usage, oracle: str) -> None:
     assert ulps_apart(tables["sin"], sin.numpy()).max() <= 1
 
 
+def gathered(tables: list[Any], at: Array) -> Any:
+    return torch().cat([table[torch().tensor(at[:, axis])] for axis, table in enumerate(tables)], dim=-1)
+
+
+def lumina_2(usage: Usage, at: Array) -> Any:
+    _, base, sections = numbers(usage)
+    module = diffusion("lumina2").Lumina2RotaryPosEmbed(int(base), [2 * n for n in sections])
+    table = gathered(module.freqs_cis, at)
+    return table.real, table.imag
+
+
+def z_image(usage: Usage, at: Array) -> Any:
+    _, base, sections = numbers(usage)
+    module = diffusion("z_image").RopeEmbedder(base, [2 * n for n in sections], [1024, 512, 512])
+    table = module(torch().tensor(at))
+    return table.real, table.imag
+
+
+def hidream(usage: Usage, at: Array) -> Any:
+    """Matrices [[cos, -sin], [sin, cos]], one a pair."""
+    _, base, sections = numbers(usage)
+    module = diffusion("hidream_image").HiDreamImageEmbedND(int(base), [2 * n for n in sections])
+    turns = module(torch().tensor(at)[None].double())[0, :, 0]
+    assert (turns[..., 0, 1] == -turns[..., 1, 0]).all()
+    return turns[..., 0, 0], turns[..., 1, 0]
+
+
+@proves("encodings/rope-axes", {"lumina-2": lumina_2, "z-image": z_image, "hidream": hidream})
+def test_image_models_that_look_positions_up(
+    direct: Client, usage: Usage, oracle: Callable[[Usage, Array], Any]
+) -> None:
+    """Frequencies in float64, and angles in float64 or rounded to float32."""
+    at = np.random.default_rng(3).integers(0, 300, (20, 3))
+    cos, sin = oracle(usage, at)
+    tables = posted(direct, ROPE_AXES, {"positions": at}, preset=usage.preset)
+    for ours, theirs in ((tables["cos"], cos.numpy()), (tables["sin"], sin.numpy())):
+        assert ours.shape == theirs.shape
+        assert np.abs(ours - theirs).max() <= 300 * 2.0**-24
+
+
 @proves("encodings/rope-axes", {"cogview4": "CogView4RotaryPosEmbed"})
 @pytest.mark.parametrize("grid", [(3, 5), (16, 10)])
 def test_cogview4(direct: Client, usage: Usage, oracle: str, grid: tuple[int, int]) -> None:
@@ -390,6 +453,23 @@ def test_ltx_video(direct: Client, usage: Usage, oracle: str) -> None:
     angles = at[:, np.arange(1023) % 3] * frequencies["frequencies"]
     # linspace, power and two products in float32; the power's error grows with its exponent, ln(10^4) = 9.2.
     bound = np.repeat(np.abs(angles), 2, axis=1) * 14 * EPS + EPS
+    for ours, theirs in ((tables["cos"], cos[0].numpy()), (tables["sin"], sin[0].numpy())):
+        assert np.array_equal(ours[:, :2], theirs[:, :2])
+        assert (np.abs(ours[:, 2:].astype(np.float64) - theirs[:, 2:]) <= bound).all()
+
+
+def test_ltx_videos_own_grid(direct: Client) -> None:
+    """The pipeline's scales: 8 frames a patch at 25 a second, 32 pixels along a patch's side."""
+    module = diffusion("ltx").LTXVideoRotaryPosEmbed(2048)
+    cos, sin = module(torch().zeros(1, 1), *GRID, rope_interpolation_scale=(8 / 25, 32, 32))
+    tables = asked(direct, ROPE_AXES, preset="ltx-video", grid=list(GRID))
+    angles = asked(direct, ROPE_AXES, preset="ltx-video", grid=list(GRID), output="angles", rest="left-out",
+                   dtype="float64")["angles"]  # fmt: skip
+    at = cells(*GRID) * np.array([8 / 25, 32, 32]) / np.array([20, 2048, 2048]) - 0.5
+    frequencies = asked(direct, ROPE_AXES, preset="ltx-video", output="frequencies", rest="left-out", dtype="float64")
+    np.testing.assert_allclose(angles, at[:, np.arange(1023) % 3] * frequencies["frequencies"], rtol=1e-14)
+    # A position near 0 is a difference of numbers near 1/2: it may be wrong by as much as they are.
+    bound = np.repeat(frequencies["frequencies"] * 8 * EPS + np.abs(angles) * 14 * EPS, 2, axis=1) + EPS
     for ours, theirs in ((tables["cos"], cos[0].numpy()), (tables["sin"], sin[0].numpy())):
         assert np.array_equal(ours[:, :2], theirs[:, :2])
         assert (np.abs(ours[:, 2:].astype(np.float64) - theirs[:, 2:]) <= bound).all()

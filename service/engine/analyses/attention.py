@@ -12,8 +12,8 @@ from service.engine.numbers.pairs import Floats
 from service.engine.numbers.sines import Angles
 from service.engine.quantities import Base, HeadDim, Integer, Real
 from service.engine.rotation.rotary import Rotary, fastest
-from service.engine.rotation.scaling import Scaling
 from service.engine.rotation.scaling_exact import plain
+from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rounding import nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, Usage, unused
 

@@ -10,8 +10,9 @@ from service.engine.numbers.pairs import Floats
 from service.engine.numbers.reals import Reals, pi
 from service.engine.quantities import Base, DType, HeadDim, Integer, Length
 from service.engine.rotation.rotary import Rotary, fastest
-from service.engine.rotation.scaling import Scaling, completed
+from service.engine.rotation.scaling import completed
 from service.engine.rotation.scaling_exact import scaled_frequencies
+from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, Usage
 

@@ -9,8 +9,8 @@ from service.engine.numbers.reals import Reals
 from service.engine.numbers.sines import Angles
 from service.engine.positions import consecutive
 from service.engine.quantities import Base, Offset, Pairing
-from service.engine.rotation.scaling import Scaling
 from service.engine.rotation.scaling_exact import plain
+from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rounding import nearest
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, fastest

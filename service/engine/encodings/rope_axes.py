@@ -10,16 +10,31 @@ from service.engine.frequencies import WAVE_BYTES, refuse_overflow
 from service.engine.quantities import Columns, DType
 from service.engine.rotation.rope_axes import (
     AxisWaves,
+    amplitude_of,
+    facts_of,
     fastest_of,
+    filled_in,
     notes_of,
     placed,
     positions_along,
     waves_of,
     write_axis,
 )
-from service.engine.rotation.rope_sections import Column, RopeAxes, channel_columns, letters_of, pair_columns, rotated
+from service.engine.rotation.rope_axes_usages import TABLES
+from service.engine.rotation.rope_block import AXES_BLOCK
+from service.engine.rotation.rope_formulas import SCALING
+from service.engine.rotation.rope_sections import (
+    Column,
+    RopeAxes,
+    channel_columns,
+    letters_of,
+    pair_columns,
+    rotated,
+    sections_of,
+)
+from service.engine.rotation.rope_usages import IMPLEMENTATIONS
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage, unused
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, unused
 
 Waves = tuple[AxisWaves, ...]
 
@@ -83,7 +98,7 @@ def _farthest(params: RopeAxesTable, inputs: Inputs) -> float:
 
 def _prepare(params: RopeAxesTable, inputs: Inputs) -> Waves:
     grid = None if params.output == "frequencies" else placed(params, inputs).grid
-    return waves_of(params, _columns(params), grid)
+    return waves_of(params, _columns(params), grid, amplitude_of(params))
 
 
 def _rows(params: RopeAxesTable, inputs: Inputs, state: Waves, tensor: str, start: int, stop: int) -> Array:
@@ -103,8 +118,7 @@ def _rows(params: RopeAxesTable, inputs: Inputs, state: Waves, tensor: str, star
 
 
 def _facts(params: RopeAxesTable, _inputs: Inputs) -> Facts:
-    axes = letters_of(_columns(params), len(params.sections))
-    return {"rotary_dim": rotated(params), "attention_factor": 1.0, "axes_of_columns": axes}
+    return {**facts_of(params), "axes_of_columns": letters_of(_columns(params), len(sections_of(params)))}
 
 
 def _notes(params: RopeAxesTable, inputs: Inputs) -> list[str]:
@@ -113,20 +127,23 @@ def _notes(params: RopeAxesTable, inputs: Inputs) -> list[str]:
 
 
 def _resolve(params: RopeAxesTable, _inputs: Inputs) -> RopeAxesTable:
-    return params.model_copy(update={"rotary_dim": rotated(params)})
+    return params.model_copy(update=filled_in(params))
 
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Positions have several coordinates (time, height, width; height, width; up to four axes), and each pair of channels is
 turned by one of them: pair k by `p_a w_k`, where `section_rule` says which axis a, and `frequencies` which w_k. The
-tables hold the cosines and sines of these angles. Where all coordinates are equal and frequencies are shared, this is
-the RoPE of `encodings/rope`.
+tables hold the cosines and sines of these angles, times A. Where all coordinates are equal and frequencies are shared,
+this is the RoPE of `encodings/rope`, with every scaling of it.
 
 The positions are a `grid` of patches, row by row (frames, rows, columns), or they are in the body of a POST,
 (…, axes). The **channel order** with `columns=full` is that of the `pairing`; `half` has one column a pair. The fact
-`axes_of_columns` names the axis of every column. Axes: (position, channel). `.npy` stacks cos and sin in that order."""
+`axes_of_columns` names the axis of every column. Axes: (position, channel). `.npy` stacks cos and sin in that order.
+
+{SCALING}"""
 
 SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
+    pasted=AXES_BLOCK,
     family="encodings",
     name="rope-axes",
     title="Rotary position embedding on several axes: cos and sin tables",
@@ -149,7 +166,11 @@ SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
         ),
     ),
     examples=(
-        Example("A grid of 2 x 3 patches", {"dim": "8", "sections": "2,2", "frequencies": "per-axis", "grid": "2,3"}),
+        Example("A grid of 2 x 3 patches", {"dim": "8", "sections": "2,2", "grid": "2,3"}),
+        Example(
+            "The same with frequencies of its own on each axis",
+            {"dim": "8", "sections": "2,2", "frequencies": "per-axis", "grid": "2,3"},
+        ),
         Example(
             "Two frames of 2 x 2 patches, the axes of pairs in turn",
             {"dim": "16", "sections": "4,2,2", "section_rule": "interleaved", "columns": "half", "grid": "2,2,2"},
@@ -160,272 +181,24 @@ SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
             {"positions": [[[5, 6], [8, 8]], [[0, 0], [0, 1]]]},
         ),
         Example(
+            "Scaled by YaRN, as a pasted block says",
+            {"dim": "8", "sections": "2,2"},
+            {
+                "positions": [[9, 9], [10, 11]],
+                "rope_parameters": {
+                    "rope_type": "yarn",
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 32768,
+                    "rope_theta": 1000000.0,
+                },
+            },
+        ),
+        Example(
             "Frequencies of a video model's axes",
             {"dim": "24", "sections": "4,4,4", "frequencies": "per-axis", "output": "frequencies"},
         ),
     ),
-    used_by=(
-        Usage(
-            "Qwen2-VL, Qwen2.5-VL, Qwen2.5-Omni: text",
-            {"dim": "128", "sections": "16,24,24", "base": "1000000"},
-            "qwen2-vl",
-        ),
-        Usage(
-            "Qwen3-VL, Qwen3-Omni: text",
-            {"dim": "128", "sections": "24,20,20", "section_rule": "interleaved", "base": "5000000"},
-            "qwen3-vl",
-        ),
-        Usage(
-            "Qwen3.5: text",
-            {
-                "dim": "256",
-                "rotary_dim": "64",
-                "sections": "11,11,10",
-                "section_rule": "interleaved",
-                "base": "10000000",
-            },
-            "qwen3-5",
-        ),
-        Usage(
-            "GLM-4V, GLM-OCR: text",
-            {"dim": "128", "rotary_dim": "64", "sections": "8,12,12", "pairing": "interleaved"},
-            "glm-4v",
-        ),
-        Usage(
-            "ERNIE-4.5-VL: text",
-            {
-                "dim": "128",
-                "sections": "22,22,20",
-                "section_order": "1,2,0",
-                "section_rule": "spatial-first",
-                "pairing": "interleaved",
-                "base": "500000",
-            },
-            "ernie-4-5-vl",
-        ),
-        Usage(
-            "HunYuan-VL: text (no rotation)",
-            {"dim": "128", "sections": "16,16,16,16", "section_rule": "doubled"},
-            "hunyuan-vl",
-        ),
-        Usage(
-            "llama.cpp IMROPE (Qwen3-VL)",
-            {
-                "dim": "128",
-                "sections": "24,20,20,0",
-                "section_rule": "interleaved-ggml",
-                "base": "5000000",
-                "arithmetic": "ggml",
-            },
-            "ggml-imrope",
-        ),
-        Usage(
-            "llama.cpp MROPE (Qwen2-VL)",
-            {"dim": "128", "sections": "16,24,24", "base": "1000000", "arithmetic": "ggml"},
-            "ggml-mrope",
-        ),
-        Usage(
-            "llama.cpp VISION (Qwen2-VL)",
-            {"dim": "80", "sections": "20,20", "frequencies": "per-axis", "arithmetic": "ggml"},
-            "ggml-vision",
-        ),
-        Usage(
-            "NeoMME",
-            {"dim": "64", "sections": "16,16", "section_rule": "alternating"},
-            "neomme",
-        ),
-        Usage(
-            "Qwen2-VL, Qwen2.5-VL, Qwen3-VL, GLM-4V, PaddleOCR-VL: vision (patches in blocks of 2 x 2)",
-            {"dim": "80", "sections": "20,20", "frequencies": "per-axis", "spatial_merge_size": "2"},
-            "qwen2-vl-vision",
-        ),
-        Usage("Pixtral", {"dim": "64", "sections": "16,16", "frequencies": "strided"}, "pixtral"),
-        Usage(
-            "Llama 4: vision",
-            {
-                "dim": "88",
-                "sections": "22,22",
-                "section_order": "1,0",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-                "offset": "1",
-                "class_token": "last",
-            },
-            "llama-4-vision",
-        ),
-        Usage(
-            "Gemma 4: vision",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "section_order": "1,0",
-                "frequencies": "per-axis",
-                "pairing": "half-per-axis",
-                "base": "100",
-            },
-            "gemma-4-vision",
-        ),
-        Usage(
-            "Kimi K2.5: vision",
-            {
-                "dim": "72",
-                "sections": "18,18",
-                "section_order": "1,0",
-                "section_rule": "alternating",
-                "frequencies": "per-axis",
-            },
-            "kimi-k2-5",
-        ),
-        Usage(
-            "MiniMax-M3-VL: vision",
-            {"dim": "80", "rotary_dim": "78", "sections": "13,13,13", "frequencies": "per-axis"},
-            "minimax-m3-vl",
-        ),
-        Usage(
-            "SAM 2, SAM 3, EdgeTAM: memory attention",
-            {
-                "dim": "256",
-                "sections": "64,64",
-                "section_order": "1,0",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-            },
-            "sam-2",
-        ),
-        Usage(
-            "DINOv3",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "frequencies": "per-axis",
-                "base": "100",
-                "angle_factor": "two-pi",
-                "coordinates": "unit-centres",
-            },
-            "dinov3",
-        ),
-        Usage(
-            "EVA-02 (timm, 16 x 16 reference)",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-                "base_size": "16,16",
-            },
-            "eva-02",
-        ),
-        Usage(
-            "timm RotaryEmbeddingCat, in pixels (max_res 224)",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "frequencies": "rising",
-                "base": "112",
-                "angle_factor": "pi",
-                "pairing": "interleaved",
-                "coordinates": "unit-ends",
-            },
-            "timm-pixels",
-        ),
-        Usage(
-            "timm RotaryEmbeddingCat, in pixels with linear_bands",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "frequencies": "linear",
-                "max_frequency": "112",
-                "angle_factor": "pi",
-                "pairing": "interleaved",
-                "coordinates": "unit-ends",
-            },
-            "timm-pixels-linear",
-        ),
-        Usage(
-            "Wan",
-            {"dim": "128", "sections": "22,21,21", "frequencies": "per-axis", "pairing": "interleaved"},
-            "wan",
-        ),
-        Usage(
-            "Flux",
-            {"dim": "128", "sections": "8,28,28", "frequencies": "per-axis", "pairing": "interleaved"},
-            "flux",
-        ),
-        Usage(
-            "Flux 2",
-            {
-                "dim": "128",
-                "sections": "16,16,16,16",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-                "base": "2000",
-            },
-            "flux-2",
-        ),
-        Usage(
-            "Qwen-Image (complex: one column a pair)",
-            {
-                "dim": "128",
-                "sections": "8,28,28",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-                "coordinates": "centred",
-                "columns": "half",
-            },
-            "qwen-image",
-        ),
-        Usage(
-            "HunyuanVideo",
-            {
-                "dim": "128",
-                "sections": "8,28,28",
-                "frequencies": "per-axis",
-                "pairing": "interleaved",
-                "base": "256",
-            },
-            "hunyuan-video",
-        ),
-        Usage(
-            "CogVideoX",
-            {"dim": "64", "sections": "8,12,12", "frequencies": "per-axis", "pairing": "interleaved"},
-            "cogvideox",
-        ),
-        Usage(
-            "Allegro",
-            {"dim": "96", "sections": "16,16,16", "frequencies": "per-axis", "pairing": "half-per-axis"},
-            "allegro",
-        ),
-        Usage(
-            "CogView4",
-            {
-                "dim": "64",
-                "sections": "16,16",
-                "frequencies": "per-axis",
-                "coordinates": "floor",
-                "base_size": "256,256",
-            },
-            "cogview4",
-        ),
-        Usage(
-            "Cosmos",
-            {"dim": "128", "sections": "22,21,21", "frequencies": "per-axis", "ntk_factor": "2,1,1"},
-            "cosmos",
-        ),
-        Usage(
-            "LTX-Video (positions x - 1/2, x in units of the base size)",
-            {
-                "dim": "2048",
-                "rotary_dim": "2046",
-                "sections": "341,341,341",
-                "section_rule": "alternating",
-                "frequencies": "rising",
-                "angle_factor": "pi",
-                "pairing": "interleaved",
-                "rest": "first",
-            },
-            "ltx-video",
-        ),
-    ),
+    used_by=(*TABLES, *IMPLEMENTATIONS),
     properties={
         "distance": "scores depend on differences along each axis",
         "caching": "keys are turned once, and kept so",

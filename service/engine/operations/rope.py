@@ -13,7 +13,7 @@ from service.engine.positions import Values
 from service.engine.quantities import Pairing
 from service.engine.rotation.rope_block import ROPE_BLOCK
 from service.engine.rotation.rope_formulas import FORMULAS
-from service.engine.rotation.rope_usages import IMPLEMENTATIONS, ROTATIONS
+from service.engine.rotation.rope_usages import ROTATIONS, TURNED
 from service.engine.rotation.rotary import (
     Rotary,
     amplitude,
@@ -31,9 +31,11 @@ from service.engine.rotation.shifts import FROM_POSITIONS, Shifted, distances_of
 from service.engine.rotation.turning import (
     Axes,
     Channels,
+    Factors,
     Formats,
     Table,
     Turned,
+    factors_of,
     formats_of,
     queries_and_keys,
     turned_rows,
@@ -42,7 +44,7 @@ from service.engine.rotation.turning import (
 )
 from service.engine.rotation.xpos import Role
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage, unused
 from service.engine.vectors import VECTOR_POSITIONS, Rows, refuse_odd_shapes, refuse_overflow
 
 
@@ -58,6 +60,9 @@ class ApplyRope(Rotary, Shifted, Turned):
         ),
     ] = None
     rotary_channels: RotaryChannels = "first"
+    xpos_role: Annotated[
+        Role, Field(description="xPos: what q holds; `key` is for keys that are sent alone, as q.")
+    ] = "query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class Turn:
     channels: Channels
     batches: int
     tables: Mapping[tuple[Role, str], Table]
+    factors: Factors
 
 
 def _formats(params: ApplyRope, array: Array) -> Formats:
@@ -86,6 +92,8 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
     width = table_width(params, arrays["q"].shape[-1])
     fastest(params, width)
     amplitude(params, width, params.direction)
+    if "k" in arrays and params.xpos_role == "key":
+        raise Refusal("xpos_role", "conflict", "xpos_role=key is for keys sent alone, as q: leave it out beside k")
     if "k" in arrays and arrays["k"].shape[-1] != arrays["q"].shape[-1]:
         raise Refusal(
             "/tensors/k",
@@ -109,11 +117,14 @@ def _prepare(params: ApplyRope, inputs: Inputs) -> Turn:
     width = _check(params, inputs)
     arrays = queries_and_keys(inputs)
     at, batches = distances_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
-    angles = {role: rotary_angles(params, width, params.direction, role) for role in _roles(params, arrays)}
+    factors = factors_of(params, amplitude(params, width, params.direction), params.direction)
+    angles = {
+        role: rotary_angles(params, width, params.direction, role, factors.tables) for role in _roles(params, arrays)
+    }
     channels = _channels(params, width, arrays["q"].shape[-1])
     wanted = {(_role(params, name), _formats(params, array).table) for name, array in arrays.items()}
     tables = {(role, dtype): _table(params, angles[role], at, width, dtype) for role, dtype in wanted}
-    return Turn(channels, batches, tables)
+    return Turn(channels, batches, tables, factors)
 
 
 def _channels(params: ApplyRope, width: int, dim: int) -> Channels:
@@ -125,7 +136,9 @@ def _channels(params: ApplyRope, width: int, dim: int) -> Channels:
 
 def _role(params: ApplyRope, name: str) -> Role:
     """Whose table an array is turned by: without xPos keys turn as queries do."""
-    return "key" if name == "k" and params.xpos_scale_base is not None else "query"
+    if params.xpos_scale_base is None:
+        return "query"
+    return "key" if name == "k" else params.xpos_role
 
 
 def _roles(params: ApplyRope, names: Iterable[str]) -> set[Role]:
@@ -148,7 +161,7 @@ def _rows(params: ApplyRope, inputs: Inputs, state: Turn, tensor: str, start: in
     formats = _formats(params, array)
     table = state.tables[_role(params, tensor), formats.table]
     of = _rows_of(params, array.shape, state.batches)
-    return turned_rows(array, of, table, state.channels, formats, start, stop)
+    return turned_rows(array, of, table, state.channels, formats, state.factors, start, stop)
 
 
 def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
@@ -158,6 +171,11 @@ def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
 def _resolve(params: ApplyRope, inputs: Inputs) -> ApplyRope:
     whole = resolved(params, inputs["q"].shape[-1])
     return whole.model_copy(update={"output_pairing": params.output_pairing or params.pairing})
+
+
+def _notes(params: ApplyRope, _inputs: Inputs) -> list[str]:
+    idle = unused(params, ("xpos_role",), "no xpos_scale_base") if params.xpos_scale_base is None else []
+    return rotary_notes(params) + idle
 
 
 def _state_bytes(params: ApplyRope, inputs: Inputs) -> int:
@@ -200,7 +218,7 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
-    notes=lambda params, _inputs: rotary_notes(params),
+    notes=_notes,
     resolve=_resolve,
     state_bytes=_state_bytes,
     inputs=(
@@ -241,7 +259,7 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
         Usage("Llama, Mistral, Qwen, Gemma and most models in Hugging Face form", {"pairing": "half"}),
         Usage("GPT-J, CodeGen (rotary_dim 64)", {"pairing": "interleaved", "rotary_dim": "64"}, preset="gptj"),
         *ROTATIONS,
-        *IMPLEMENTATIONS,
+        *TURNED,
     ),
     properties={"learned parameters": "none", "norm": "kept, times the attention factor"},
 )

@@ -9,22 +9,43 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.rotation.rope_axes import fastest_of, notes_of, placed, positions_along, waves_of, write_axis
+from service.engine.positions import as_positions
+from service.engine.rotation.rope_axes import (
+    amplitude_of,
+    facts_of,
+    fastest_of,
+    filled_in,
+    notes_of,
+    placed,
+    positions_along,
+    waves_of,
+    write_axis,
+)
+from service.engine.rotation.rope_axes_usages import ROTATIONS
+from service.engine.rotation.rope_block import AXES_BLOCK
+from service.engine.rotation.rope_formulas import SCALING
 from service.engine.rotation.rope_sections import (
+    AxesPairing,
     RopeAxes,
     RopeAxesRule,
     channel_columns,
     letters_of,
     members_of,
     rotated,
+    sections_of,
 )
+from service.engine.rotation.rope_usages import TURNED
+from service.engine.rotation.rotary import pair_members
+from service.engine.rotation.rotary_width import RotaryChannels
+from service.engine.rotation.shifts import FROM_POSITIONS, ShiftDirection
 from service.engine.rotation.turning import (
     Axes,
     Channels,
-    Direction,
+    Factors,
     Members,
     Table,
     Turned,
+    factors_of,
     formats_of,
     queries_and_keys,
     turned_rows,
@@ -32,7 +53,7 @@ from service.engine.rotation.turning import (
     vector_rows,
 )
 from service.engine.rounding import DTYPES
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage
+from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors
 from service.engine.vectors import SameDType, refuse_odd_shapes, refuse_overflow
 
 WIDEST = 65_536
@@ -42,7 +63,12 @@ class ApplyRopeAxes(RopeAxesRule, Turned):
     """Parameters of `apply/rope-axes`."""
 
     axes: Axes = "heads-length"
-    direction: Direction = "forward"
+    direction: ShiftDirection = "forward"
+    output_pairing: Annotated[
+        AxesPairing | None,
+        Field(description="Where the turned pairs go: into the channels they came from, unless given."),
+    ] = None
+    rotary_channels: RotaryChannels = "first"
     turning: Annotated[
         Literal["pairs", "neighbours"],
         Field(
@@ -55,11 +81,12 @@ class ApplyRopeAxes(RopeAxesRule, Turned):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The pairs, how many leading axes have positions of their own, and the table by number format."""
+    """The channels that turn, how many leading axes have positions of their own, and the table by number format."""
 
-    members: Members
+    channels: Channels
     batches: int
     tables: Mapping[str, Table]
+    factors: Factors
 
 
 def _rule(params: ApplyRopeAxes, inputs: Inputs) -> RopeAxes:
@@ -68,22 +95,51 @@ def _rule(params: ApplyRopeAxes, inputs: Inputs) -> RopeAxes:
     return RopeAxes(dim=inputs["q"].shape[-1], **given)
 
 
-def _check(params: ApplyRopeAxes, inputs: Inputs) -> RopeAxes:
-    for name, array in queries_and_keys(inputs).items():
+def _check(params: ApplyRopeAxes, given: Inputs) -> tuple[RopeAxes, Inputs]:
+    """The rotation and the distances that vectors turn by; refuses what cannot be turned."""
+    for name, array in queries_and_keys(given).items():
         refuse_odd_shapes(name, array, 2, "(…, heads, length, dim) or (length, dim)")
         for dtype in formats_of(params, params.dtype, array)[1:]:
             refuse_overflow(name, array, dtype)
-        if array.shape[-1] != inputs["q"].shape[-1]:
-            detail = f"{name} has heads of {array.shape[-1]} channels and q of {inputs['q'].shape[-1]}; make them equal"
+        if array.shape[-1] != given["q"].shape[-1]:
+            detail = f"{name} has heads of {array.shape[-1]} channels and q of {given['q'].shape[-1]}; make them equal"
             raise Refusal(f"/tensors/{name}", "shape", detail)
-    if not 2 <= inputs["q"].shape[-1] <= WIDEST:
-        detail = f"q has heads of {inputs['q'].shape[-1]} channels; 2 to {WIDEST} will do"
+    if not 2 <= given["q"].shape[-1] <= WIDEST:
+        detail = f"q has heads of {given['q'].shape[-1]} channels; 2 to {WIDEST} will do"
         raise Refusal("/tensors/q", "shape", detail, limit=WIDEST)
-    rule = _rule(params, inputs)
+    rule, inputs = _rule(params, given), _distances(params, given)
     channel_columns(rule)
     fastest_of(rule, placed(rule, inputs).grid)
+    amplitude_of(rule, params.direction)
+    _refuse_output_pairing(params)
     _batches(params, rule, inputs)
-    return rule
+    return rule, inputs
+
+
+def _refuse_output_pairing(params: ApplyRopeAxes) -> None:
+    if params.turning == "neighbours" and params.output_pairing is not None:
+        raise Refusal("output_pairing", "conflict", "turning=neighbours leaves channels where they are")
+    if params.output_pairing == "half-per-axis" and params.section_rule != "chunked":
+        detail = f"output_pairing=half-per-axis needs section_rule=chunked; it is {params.section_rule}"
+        raise Refusal("output_pairing", "conflict", detail)
+
+
+def _distances(params: ApplyRopeAxes, inputs: Inputs) -> Inputs:
+    """The arrays with the positions that vectors turn by: where they go, less where they stand already."""
+    if params.direction != "shift":
+        if "from_positions" in inputs:
+            detail = f"from_positions is where a shift begins, and direction is {params.direction}: shift would do"
+            raise Refusal("/tensors/from_positions", "conflict", detail)
+        return inputs
+    for name, pointer in (("positions", "/positions"), ("from_positions", "/tensors/from_positions")):
+        if name not in inputs:
+            raise Refusal(pointer, "missing", f"{name} is missing: direction=shift needs positions and from_positions")
+    to = as_positions(inputs["positions"], "/positions")
+    start = as_positions(inputs["from_positions"], "/tensors/from_positions")
+    if to.shape != start.shape:
+        detail = f"from_positions have the shape {start.shape} and positions {to.shape}; they must be equal"
+        raise Refusal("/tensors/from_positions", "shape", detail)
+    return {**inputs, "positions": as_positions(to - start, "/positions")}
 
 
 def _batches(params: ApplyRopeAxes, rule: RopeAxes, inputs: Inputs) -> int:
@@ -106,21 +162,43 @@ def _tensors(params: ApplyRopeAxes, inputs: Inputs) -> Tensors:
     return turned_tensors(inputs, params.axes, params.dtype)
 
 
-def _prepare(params: ApplyRopeAxes, inputs: Inputs) -> Turn:
-    rule = _check(params, inputs)
-    width = rotated(rule)
-    neighbours = np.arange(0, width, 2), np.arange(1, width, 2)
-    members = neighbours if params.turning == "neighbours" else members_of(rule, width)
+def _prepare(params: ApplyRopeAxes, given: Inputs) -> Turn:
+    rule, inputs = _check(params, given)
+    channels = _channels(params, rule)
     dtypes = {formats_of(params, params.dtype, array).table for array in queries_and_keys(inputs).values()}
-    tables = {dtype: _table(params, rule, inputs, members, dtype) for dtype in dtypes}
-    return Turn(members, _batches(params, rule, inputs), tables)
+    tables = {dtype: _table(params, rule, inputs, channels.wanted, dtype) for dtype in dtypes}
+    return Turn(channels, _batches(params, rule, inputs), tables, _factors(params, rule))
+
+
+def _channels(params: ApplyRopeAxes, rule: RopeAxes) -> Channels:
+    width = rotated(rule)
+    start = rule.dim - width if params.rotary_channels == "last" else 0
+    if params.turning == "neighbours":
+        neighbours = pair_members("interleaved", width)
+        return Channels(neighbours, neighbours, start)
+    given = members_of(rule, width)
+    return Channels(given, members_of(_turned(params, rule), width) if _moves(params) else given, start)
+
+
+def _factors(params: ApplyRopeAxes, rule: RopeAxes) -> Factors:
+    return factors_of(params, amplitude_of(rule, params.direction), params.direction)
+
+
+def _moves(params: ApplyRopeAxes) -> bool:
+    """Whether turned pairs go into other channels than they came from."""
+    return params.output_pairing not in (None, params.pairing)
+
+
+def _turned(params: ApplyRopeAxes, rule: RopeAxes) -> RopeAxes:
+    """The rule whose tables have the pairs where they go."""
+    return rule.model_copy(update={"pairing": params.output_pairing}) if _moves(params) else rule
 
 
 def _table(params: ApplyRopeAxes, rule: RopeAxes, inputs: Inputs, members: Members, dtype: str) -> Table:
     places = placed(rule, inputs)
     rows, width = prod(places.where.shape), rotated(rule)
     table = Table(np.empty((rows, width), DTYPES[dtype]), np.empty((rows, width), DTYPES[dtype]))
-    for waves in waves_of(rule, channel_columns(rule), places.grid):
+    for waves in waves_of(rule, channel_columns(_turned(params, rule)), places.grid, _factors(params, rule).tables):
         at = positions_along(rule, inputs, waves.axis, 0, rows)
         write_axis(waves, at, "cos", table.cos)
         write_axis(waves, at, "sin", table.sin)
@@ -133,18 +211,17 @@ def _rows(params: ApplyRopeAxes, inputs: Inputs, state: Turn, tensor: str, start
     array = inputs[tensor]
     of = vector_rows(params.axes, array.shape, state.batches)
     formats = formats_of(params, params.dtype, array)
-    channels = Channels(state.members, state.members)
-    return turned_rows(array, of, state.tables[formats.table], channels, formats, start, stop)
+    return turned_rows(array, of, state.tables[formats.table], state.channels, formats, state.factors, start, stop)
 
 
 def _facts(params: ApplyRopeAxes, inputs: Inputs) -> Facts:
     rule = _rule(params, inputs)
-    axes = letters_of(channel_columns(rule), len(params.sections))
-    return {"rotary_dim": rotated(rule), "attention_factor": 1.0, "axes_of_channels": axes}
+    return {**facts_of(rule), "axes_of_channels": letters_of(channel_columns(rule), len(sections_of(params)))}
 
 
 def _resolve(params: ApplyRopeAxes, inputs: Inputs) -> ApplyRopeAxes:
-    return params.model_copy(update={"rotary_dim": rotated(_rule(params, inputs))})
+    more = {"output_pairing": params.output_pairing or params.pairing} if params.turning == "pairs" else {}
+    return params.model_copy(update={**filled_in(_rule(params, inputs)), **more})
 
 
 def _notes(params: ApplyRopeAxes, inputs: Inputs) -> list[str]:
@@ -160,19 +237,26 @@ def _state_bytes(params: ApplyRopeAxes, inputs: Inputs) -> int:
     return 4 * 8 * prod(placed(rule, inputs).where.shape) * rotated(rule)
 
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Turns the channels of q (and k) by the tables of `encodings/rope-axes`: with c and s the cosine and sine of a channel,
+times A,
 
 - of a pair's first channel: `y = x c - x' s`, of its second: `y = x c + x' s`, x' being the other member.
 
 The positions are a `grid` in the query, or `positions` in the body, (length, axes) or one such list for each entry of
-the leading axes. Channels beyond `rotary_dim` pass through, and the **channel order** stays as it came. Two axes are
-(length, dim); more are (…, heads, length, dim), or (…, length, heads, dim) with `axes=length-heads`; k may have fewer
-heads than q. cos and sin are rounded once to `table_dtype`, the two products and their sum each to `compute_dtype`, the
-answer to `dtype`: all of them the number format of the vectors unless said otherwise. Cached keys move from p0 to p by
-a turn with the positions p - p0."""
+the leading axes. Channels that do not turn pass through, and the **channel order** stays as it came, but for
+`output_pairing`, which puts y where that pairing has it. Two axes are (length, dim); more are (…, heads, length, dim),
+or (…, length, heads, dim) with `axes=length-heads`; k may have fewer heads than q. cos and sin are rounded once to
+`table_dtype`, the two products and their sum each to `compute_dtype`, the answer to `dtype`: all of them the number
+format of the vectors unless said otherwise.
+
+`direction=shift` turns what stands at `from_positions` to `positions`, by their difference and without A: cached keys
+after a context shift.
+
+{SCALING}"""
 
 SCHEME: Scheme[ApplyRopeAxes, Turn] = Scheme(
+    pasted=AXES_BLOCK,
     family="apply",
     name="rope-axes",
     title="RoPE on several axes applied to queries and keys",
@@ -196,6 +280,7 @@ SCHEME: Scheme[ApplyRopeAxes, Turn] = Scheme(
             "leading axes.",
             required=False,
         ),
+        FROM_POSITIONS,
     ),
     examples=(
         Example(
@@ -204,56 +289,20 @@ SCHEME: Scheme[ApplyRopeAxes, Turn] = Scheme(
             {"tensors": {"q": [[1, 2, 3, 4], [5, 6, 7, 8]]}, "positions": [[0, 1], [2, 0]]},
         ),
         Example(
+            "M-RoPE with YaRN, as a pasted block says",
+            {"sections": "1,1"},
+            {
+                "tensors": {"q": [[1, 2, 3, 4]]},
+                "positions": [[3, 5]],
+                "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
+            },
+        ),
+        Example(
             "Turned back, keys too",
             {"sections": "1,1", "direction": "inverse"},
             {"tensors": {"q": [[1, 2, 3, 4]], "k": [[1, 0, 0, 1]]}, "positions": [[3, 5]]},
         ),
     ),
-    used_by=(
-        Usage("Qwen2-VL: text", {"sections": "16,24,24", "base": "1000000"}, "qwen2-vl"),
-        Usage(
-            "Qwen3-VL: text",
-            {"sections": "24,20,20", "section_rule": "interleaved", "base": "5000000"},
-            "qwen3-vl",
-        ),
-        Usage(
-            "Qwen2-VL, Qwen3-VL: vision, products and sums in float32",
-            {
-                "sections": "20,20",
-                "frequencies": "per-axis",
-                "arithmetic": "float32",
-                "table_dtype": "float32",
-                "rotary_dim": "80",
-            },
-            "qwen2-vl-vision",
-        ),
-        Usage(
-            "ERNIE-4.5-VL: text",
-            {
-                "sections": "22,22,20",
-                "section_order": "1,2,0",
-                "section_rule": "spatial-first",
-                "pairing": "interleaved",
-                "base": "500000",
-            },
-            "ernie-4-5-vl",
-        ),
-        Usage(
-            "Wan",
-            {"sections": "22,21,21", "frequencies": "per-axis", "pairing": "interleaved"},
-            "wan",
-        ),
-        Usage(
-            "V-JEPA 2 (no rotation)",
-            {
-                "rotary_dim": "126",
-                "sections": "21,21,21",
-                "frequencies": "per-axis",
-                "pairing": "half-per-axis",
-                "turning": "neighbours",
-            },
-            "v-jepa-2",
-        ),
-    ),
+    used_by=(*ROTATIONS, *TURNED),
     properties={"learned parameters": "none", "norm": "kept, but for doubled sections and neighbours"},
 )

@@ -5,29 +5,35 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from service.engine.attention.attending import Integers
 from service.engine.errors import Refusal
 from service.engine.modalities import (
     AXES,
+    IN_FLOAT32,
     MOST_SEGMENTS,
     MOST_TOKENS,
     Arithmetic,
+    AudioLengths,
+    Numbers,
     Rules,
     Segment,
     farthest,
     token_count,
     token_positions,
 )
-from service.engine.numbers.counting import PositionIds, refuse_uncountable
+from service.engine.numbers.counting import refuse_uncountable
 from service.engine.quantities import ExactInteger, Integer, Real
-from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage, unused
+from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, Usage, unused
 
 Merge = Annotated[Integer, Field(ge=1, le=64)]
 
 
-class Multimodal(PositionIds):
+class Multimodal(Params):
     """Parameters of `positions/multimodal`."""
 
+    dtype: Annotated[
+        Literal["int32", "int64", "float32", "float64"],
+        Field(description="Number format of the positions: integers, or floating where they may be fractions."),
+    ] = "int64"
     segments: Annotated[
         tuple[Segment, ...],
         Field(
@@ -62,6 +68,20 @@ class Multimodal(PositionIds):
             "seconds truncated first (Qwen2.5-VL in transformers 4)."
         ),
     ] = "exact"
+    times: Annotated[
+        Literal["truncated", "fractions"],
+        Field(
+            description="Whether the time of a frame is `truncated` to a whole position, or may be `fractions` of one, "
+            "and all that follows too (Qwen3-Omni): dtype=float32 or float64, and arithmetic in float32."
+        ),
+    ] = "truncated"
+    audio_lengths: Annotated[
+        AudioLengths,
+        Field(
+            description="How many tokens L mel frames make: `two-strides` ((L - 1)//2 + 1 - 2)//2 + 1 (Qwen2.5-Omni); "
+            "`windows` 13 for every 100 frames, and of the rest what three strides of two leave (Qwen3-Omni)."
+        ),
+    ] = "two-strides"
     interleave: Annotated[
         Literal["windows", "time"],
         Field(
@@ -102,18 +122,22 @@ def _rules(params: Multimodal) -> Rules:
         params.arithmetic,
         params.interleave,
         params.seconds_per_chunk,
+        params.times,
+        params.audio_lengths,
     )
 
 
 def _tensors(params: Multimodal, _inputs: Inputs) -> Tensors:
     if not params.segments:
         raise Refusal("/segments", "missing", "segments is missing: a list of the parts of the sequence is needed")
+    _refuse_fractions(params)
     rules = _rules(params)
     tokens = token_count(params.segments, rules)
     reach = farthest(params.segments, rules)
     # Far below the limit the bound is of no interest; near it a few positions more or less are.
-    refuse_uncountable(params.dtype, "/segments", 0, int(min(reach, 2.0**60)))
-    refuse_uncountable(params.dtype, "fill", params.fill, 0)
+    counted = params.dtype if params.times == "truncated" else "int64"
+    refuse_uncountable(counted, "/segments", 0, int(min(reach, 2.0**60)))
+    refuse_uncountable(counted, "fill", params.fill, 0)
     length = tokens if params.padded_length is None else params.padded_length
     if length < tokens:
         detail = f"padded_length is {length}; the segments have {tokens} tokens"
@@ -124,25 +148,37 @@ def _tensors(params: Multimodal, _inputs: Inputs) -> Tensors:
     return {"positions": Tensor(axes, shape, params.dtype)}
 
 
-def _prepare(params: Multimodal, _inputs: Inputs) -> Integers:
+def _refuse_fractions(params: Multimodal) -> None:
+    """Refuse fractions in integers, integers in floating formats, and fractions that no library computes."""
+    floating = params.dtype in ("float32", "float64")
+    if floating != (params.times == "fractions"):
+        fitting = "float32 or float64" if params.times == "fractions" else "int64 or int32"
+        detail = f"dtype is {params.dtype}; times={params.times} makes {fitting}"
+        raise Refusal("dtype", "conflict", detail)
+    if params.times == "fractions" and params.arithmetic not in IN_FLOAT32:
+        detail = f"arithmetic is {params.arithmetic}; times=fractions takes {' or '.join(IN_FLOAT32)}, as Qwen3-Omni"
+        raise Refusal("arithmetic", "conflict", detail)
+
+
+def _prepare(params: Multimodal, _inputs: Inputs) -> Numbers:
     """The positions of the tokens, (axis, token)."""
     return token_positions(params.segments, _rules(params))
 
 
-def _rows(params: Multimodal, _inputs: Inputs, state: Integers, _tensor: str, start: int, stop: int) -> Array:
+def _rows(params: Multimodal, _inputs: Inputs, state: Numbers, _tensor: str, start: int, stop: int) -> Array:
     tokens = state.shape[1]
     length = params.padded_length or tokens
-    whole = np.full((len(AXES), length), params.fill)
+    whole = np.full((len(AXES), length), params.fill, params.dtype)
     first = length - tokens if params.padding_side == "left" else 0
     whole[:, first : first + tokens] = state
-    return (whole if params.axes == "first" else whole.T)[start:stop].astype(params.dtype)
+    return (whole if params.axes == "first" else whole.T)[start:stop]
 
 
 def _facts(params: Multimodal, _inputs: Inputs) -> Facts:
     positions = _prepare(params, {})
     tokens = positions.shape[1]
     counted = params.padded_length or tokens if params.delta_length == "padded" else tokens
-    last = int(positions.max())
+    last = float(positions.max()) if params.times == "fractions" else int(positions.max())
     return {"tokens": tokens, "last_position": last, "rope_delta": last + 1 - counted}
 
 
@@ -155,18 +191,20 @@ def _notes(params: Multimodal, _inputs: Inputs) -> list[str]:
 DESCRIPTION = """\
 Three positions for each token, on the axes of time, height and width. The body lists the sequence part by part:
 
-- `{"type": "text", "tokens": n}`, and `audio` alike: all axes go on together, a position a token;
+- `{"type": "text", "tokens": n}`, and `audio` alike: all axes go on together, a position a token; sound may state its
+  `mel_frames` instead, of which `audio_lengths` makes tokens;
 - `{"type": "shared", "tokens": n}`: n tokens at one position, as the two begin markers of a video with sound;
 - `{"type": "image", "grid": [h, w]}`, `{"type": "video", "grid": [t, h, w]}`: patches, merged by `spatial_merge_size`;
   the token of frame i, row r and column c is at start + (trunc(i * interval), r, c). A video may state its
-  `seconds_per_grid`, and `audio_tokens` that are woven into it.
+  `seconds_per_grid`, and `audio_tokens` or `audio_mel_frames` of a sound that is woven into it.
 
-A grid may state the `tokens` that stand for it in the sequence; where the two disagree the answer is a refusal with
-both numbers. Models that split a video by timestamps (Qwen3-VL, GLM-4V) have each frame as an image of its own. After a
-video with sound the next part begins behind its last window. `rope_delta` is the last position + 1 less the number of
-tokens: a decoder's next token is at that number + rope_delta on all axes. Axes: (axis, token), or (token, axis)."""
+A grid, and a sound with its frames, may state the `tokens` that stand for it in the sequence; where the two disagree
+the answer is a refusal with both numbers. Models that split a video by timestamps (Qwen3-VL, GLM-4V) have each frame as
+an image of its own. After a video with sound the next part begins behind its last window. `rope_delta` is the last
+position + 1 less the number of tokens: a decoder's next token is at that number + rope_delta on all axes. Axes: (axis,
+token), or (token, axis)."""
 
-SCHEME: Scheme[Multimodal, Integers] = Scheme(
+SCHEME: Scheme[Multimodal, Numbers] = Scheme(
     family="positions",
     name="multimodal",
     title="Position ids of text with images, video and audio",
@@ -241,12 +279,15 @@ SCHEME: Scheme[Multimodal, Integers] = Scheme(
             preset="qwen2-5-omni",
         ),
         Usage(
-            "Qwen3-Omni, where frames fall on whole positions",
+            "Qwen3-Omni",
             {
                 "advance": "max-all",
                 "positions_per_second": "13",
                 "arithmetic": "float32-seconds-first",
                 "interleave": "time",
+                "times": "fractions",
+                "dtype": "float32",
+                "audio_lengths": "windows",
             },
             preset="qwen3-omni",
         ),

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from service.engine.attention.attending import Integers
 from service.engine.errors import Refusal
+from service.engine.grids import per_axis
 from service.engine.quantities import LARGEST_EXACT_INTEGER, Integer, listed_integers, listed_reals
 from service.engine.scheme import Params
 
@@ -31,10 +32,11 @@ class Patches(Params):
         Sides | None, Field(description="Patches along each axis: height,width or frames,height,width.")
     ] = None
     coordinates: Annotated[
-        Literal["integer", "centred", "unit-centres", "unit-ends", "floor"],
+        Literal["integer", "centred", "unit-centres", "unit-ends", "floor", "share"],
         Field(
             description="Where patch i of n lies: `integer` i; `centred` i - ceil(n/2) on the last two axes; "
-            "`unit-centres` (2i + 1)/n - 1; `unit-ends` 2i/(n - 1) - 1; `floor` floor(i * base_size / n)."
+            "`unit-centres` (2i + 1)/n - 1; `unit-ends` 2i/(n - 1) - 1; `floor` floor(i * base_size / n); `share` "
+            "i / (interpolation_scale * base_size) - 1/2 (LTX)."
         ),
     ] = "integer"
     offset: Annotated[
@@ -86,6 +88,7 @@ class Axis:
     first: int
     ratio: Fraction
     base: int
+    scale: Fraction
 
     def numerators(self, indices: Integers) -> Integers:
         """What the indices of patches stand for, to be multiplied by `ratio`."""
@@ -95,6 +98,8 @@ class Axis:
             return 2 * indices - max(1, self.count - 1)
         if self.kind == "floor":
             return indices * self.base // self.count
+        if self.kind == "share":
+            return 2 * self.scale.denominator * indices - self.base * self.scale.numerator
         return indices + self.first
 
 
@@ -105,20 +110,38 @@ def grid_axes(params: Patches, grid: tuple[int, ...]) -> tuple[Axis, ...]:
     if len(bases) != axes:
         detail = f"base_size holds {len(bases)} sizes; the grid has {axes} axes"
         raise Refusal("base_size", "shape", detail, limit=axes, requested=len(bases))
-    if params.coordinates == "floor" and params.base_size is None:
-        raise Refusal(
-            "base_size", "missing", "base_size is missing: coordinates=floor maps the grid onto one of that size"
-        )
+    if params.coordinates in ("floor", "share") and params.base_size is None:
+        detail = f"base_size is missing: coordinates={params.coordinates} measures the grid by one of that size"
+        raise Refusal("base_size", "missing", detail)
     if params.coordinates == "floor" and max(grid) * max(bases) > LARGEST_EXACT_INTEGER:
         detail = "grid * base_size is beyond 2^53: coordinates=floor multiplies the two"
         raise Refusal("base_size", "out_of_range", detail, limit=LARGEST_EXACT_INTEGER)
     if params.offset and params.coordinates not in ("integer", "centred"):
         raise Refusal("offset", "conflict", f"offset is for integer coordinates; they are {params.coordinates}")
     _refuse_blocks(params.spatial_merge_size, grid)
-    return tuple(
-        _axis(params, count, base, last_two=index >= axes - 2)
-        for index, (count, base) in enumerate(zip(grid, bases, strict=True))
+    found = tuple(
+        _axis(params, count, base, scale, last_two=index >= axes - 2)
+        for index, (count, base, scale) in enumerate(zip(grid, bases, scales_of(params, axes), strict=True))
     )
+    _refuse_odd_shares(found)
+    return found
+
+
+def scales_of(params: Patches, axes: int) -> tuple[Fraction, ...]:
+    """What divides the positions on each axis."""
+    return tuple(Fraction(scale) for scale in per_axis(params.interpolation_scale, axes, "interpolation_scale"))
+
+
+def _refuse_odd_shares(axes: tuple[Axis, ...]) -> None:
+    """Refuse scales whose multiples float64 does not count."""
+    for axis in axes:
+        reach = 2 * axis.scale.denominator * axis.count + axis.base * axis.scale.numerator
+        if axis.kind == "share" and reach > LARGEST_EXACT_INTEGER:
+            detail = (
+                f"interpolation_scale is {float(axis.scale):g}, in float64 no simple fraction: coordinates=share takes "
+                "such as 3.125; else send positions in the body"
+            )
+            raise Refusal("interpolation_scale", "value", detail)
 
 
 def _refuse_blocks(merge: int, grid: tuple[int, ...]) -> None:
@@ -128,15 +151,17 @@ def _refuse_blocks(merge: int, grid: tuple[int, ...]) -> None:
         raise Refusal("spatial_merge_size", "value", detail)
 
 
-def _axis(params: Patches, count: int, base: int, *, last_two: bool) -> Axis:
+def _axis(params: Patches, count: int, base: int, scale: Fraction, *, last_two: bool) -> Axis:
     kind = params.coordinates
+    if kind == "share":
+        return Axis(kind, count, 0, 1 / (2 * base * Fraction(scale.numerator)), base, scale)
     ratio = Fraction(base, count) if kind != "floor" else Fraction(1)
     if kind == "unit-centres":
         ratio /= count
     if kind == "unit-ends":
         ratio /= max(1, count - 1)
     first = params.offset - (count - count // 2 if kind == "centred" and last_two else 0)
-    return Axis(kind, count, first, ratio, base)
+    return Axis(kind, count, first, ratio / scale, base, scale)
 
 
 def patch_count(params: Patches, grid: tuple[int, ...]) -> int:

@@ -3,24 +3,40 @@
 All is computed axis by axis, from one `Angles` each; `rope_sections` says which columns they go to.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from math import log2
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.engine.arithmetics import FLOAT32_NOTE, GGML_NOTE, Angles, Exact, Float32, Ggml, refuse_base_of_no_model
+from service.engine.arithmetics import Angles, Exact, Float32, Ggml, Mirrored, refuse_base_of_no_model
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS
 from service.engine.grids import per_axis
 from service.engine.numbers.reals import Reals, angle_factor, geometric
 from service.engine.numbers.single import float32_frequencies
 from service.engine.positions import Where, as_positions
-from service.engine.rotation.patches import OF_GRIDS, Axis, grid_axes, numerators, patch_count
-from service.engine.rotation.rope_sections import Column, Indices, RopeAxes, pair_axes, rotated
-from service.engine.scheme import Array, Inputs, unused
+from service.engine.rotation.patches import OF_GRIDS, Axis, grid_axes, numerators, patch_count, scales_of
+from service.engine.rotation.rope_sections import (
+    Column,
+    Indices,
+    RopeAxes,
+    on_one_axis,
+    pair_axes,
+    rotated,
+    sections_of,
+)
+from service.engine.rotation.rotary import amplitude, fastest, resolved, rotary_facts, rotary_notes, single_angles
+from service.engine.rotation.scaling import completed
+from service.engine.rotation.scaling_exact import scaled_frequencies
+from service.engine.rotation.scaling_parameters import ScalingRule
+from service.engine.rotation.scaling_single import ggml_scaling
+from service.engine.scheme import Array, Facts, Inputs, unused
 from service.engine.waves import Waves
+
+SHARED = ("shared", "strided")  # series of all pairs together, which a `rope_type` scales
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,42 +50,58 @@ class AxisWaves:
     picked: Indices
 
 
-def waves_of(params: RopeAxes, columns: Column, grid: tuple[Axis, ...] | None) -> tuple[AxisWaves, ...]:
-    """The waves of every axis that turns something."""
-    return tuple(
-        _axis_waves(params, columns, axis, grid) for axis in range(len(params.sections)) if (columns.axis == axis).any()
-    )
+def waves_of(
+    params: RopeAxes, columns: Column, grid: tuple[Axis, ...] | None, factor: Decimal
+) -> tuple[AxisWaves, ...]:
+    """The waves of every axis that turns something; `factor` multiplies their cosines and sines."""
+    turning = [axis for axis in range(len(sections_of(params))) if (columns.axis == axis).any()]
+    return tuple(_signed(params, _axis_waves(params, columns, axis, grid, factor)) for axis in turning)
 
 
-def _axis_waves(params: RopeAxes, columns: Column, axis: int, grid: tuple[Axis, ...] | None) -> AxisWaves:
+def amplitude_of(params: RopeAxes, direction: str = "forward") -> Decimal:
+    """A; 1/A to undo it, and 1 to shift what has it."""
+    return amplitude(on_one_axis(params), rotated(params), direction)
+
+
+def _signed(params: RopeAxes, waves: AxisWaves) -> AxisWaves:
+    return waves if params.angle_sign == "positive" else replace(waves, angles=Mirrored(waves.angles))
+
+
+def _axis_waves(
+    params: RopeAxes, columns: Column, axis: int, grid: tuple[Axis, ...] | None, factor: Decimal
+) -> AxisWaves:
     at = np.flatnonzero(columns.axis == axis)
     places, picked = np.unique(columns.place[at], return_inverse=True)
     if params.arithmetic == "ggml":
-        count = _pairs_of(params, axis)
-        return AxisWaves(axis, Ggml(params.base, 2 * count), count, at, columns.place[at])
+        width = 2 * _pairs_of(params, axis)
+        scaling = ggml_scaling(completed(on_one_axis(params), width), width)._replace(amplitude=float(factor))
+        return AxisWaves(axis, Ggml(params.base, width, scaling), width // 2, at, columns.place[at])
     if params.arithmetic == "float32":
-        inv_freq = _float32(params, axis)[places]
-        return AxisWaves(axis, Float32(inv_freq), len(places), at, picked)
-    waves = Waves(_reals(params, axis, places, grid))
+        series = _float32(params, axis, float(factor))
+        return AxisWaves(axis, replace(series, inv_freq=series.inv_freq[places]), len(places), at, picked)
+    waves = Waves(_reals(params, axis, places, grid), factor)
     return AxisWaves(axis, Exact(waves), len(places), at, picked)
 
 
 def _pairs_of(params: RopeAxes, axis: int) -> int:
     """How many frequencies the series of an axis has."""
     pairs = rotated(params) // 2
-    if params.frequencies in ("shared", "strided"):
+    if params.frequencies in SHARED:
         return pairs
     return int(np.count_nonzero(pair_axes(params, pairs) == axis))
 
 
-def _float32(params: RopeAxes, axis: int) -> NDArray[np.float32]:
+def _float32(params: RopeAxes, axis: int, factor: float) -> Float32:
+    """The whole series of an axis: scaled where the axes share it, else of the axis' own base."""
+    if params.frequencies in SHARED:
+        return single_angles(on_one_axis(params), rotated(params), factor)
     pairs = _pairs_of(params, axis)
-    return float32_frequencies(_stretched_base(params, axis, pairs), 2 * pairs, pairs)
+    return Float32(float32_frequencies(_stretched_base(params, axis, pairs), 2 * pairs, pairs), factor)
 
 
 def _stretched_base(params: RopeAxes, axis: int, pairs: int) -> float:
     """base * ntk_factor^(n/(n - 2)) for an axis of n = 2 pairs channels."""
-    factor = per_axis(params.ntk_factor, len(params.sections), "ntk_factor")[axis]
+    factor = per_axis(params.ntk_factor, len(sections_of(params)), "ntk_factor")[axis]
     if factor == 1 or pairs < 2:
         return params.base
     stretch = geometric(factor, [Fraction(pairs, pairs - 1)]) * params.base
@@ -83,14 +115,23 @@ def _reals(params: RopeAxes, axis: int, places: Indices, grid: tuple[Axis, ...] 
     if params.frequencies == "linear":
         last = Fraction(params.max_frequency or 1)
         frequencies = Reals.of([1 + (last - 1) * Fraction(place, max(1, pairs - 1)) for place in at])
+    elif params.frequencies in SHARED and params.rope_type != "default":
+        width = rotated(params)
+        scaled = scaled_frequencies(completed(on_one_axis(params), width), width)
+        frequencies = Reals(tuple(scaled.numbers[place] for place in at))
     else:
         frequencies = geometric(params.base, [_exponent(params, place, pairs) for place in at])
-    factor = per_axis(params.ntk_factor, len(params.sections), "ntk_factor")[axis]
+    factor = per_axis(params.ntk_factor, len(sections_of(params)), "ntk_factor")[axis]
     if factor != 1 and pairs > 1:
         frequencies = frequencies * geometric(factor, [Fraction(-place, pairs - 1) for place in at])
-    ratio = Fraction(1) if grid is None else grid[axis].ratio
-    scale = Fraction(per_axis(params.interpolation_scale, len(params.sections), "interpolation_scale")[axis])
-    return frequencies * (ratio / scale) * angle_factor(params.angle_factor)
+    return frequencies * _ratio(params, grid, axis) * angle_factor(params.angle_factor)
+
+
+def _ratio(params: RopeAxes, grid: tuple[Axis, ...] | None, axis: int) -> Fraction:
+    """What a numerator of a position on an axis is worth."""
+    if grid is not None:
+        return grid[axis].ratio
+    return Fraction(1) if params.coordinates == "share" else 1 / scales_of(params, len(sections_of(params)))[axis]
 
 
 def _exponent(params: RopeAxes, place: int, pairs: int) -> Fraction:
@@ -101,26 +142,34 @@ def fastest_of(params: RopeAxes, grid: tuple[Axis, ...] | None) -> float:
     """A bound of the frequencies of all axes; refuses what cannot be computed, and arithmetics without a meaning."""
     refuse_base_of_no_model(params.base, params.arithmetic)
     _refuse_conflicts(params)
-    axes = len(params.sections)
+    axes = len(sections_of(params))
     factors = per_axis(params.ntk_factor, axes, "ntk_factor")
-    scales = per_axis(params.interpolation_scale, axes, "interpolation_scale")
     stretch = 2 * max(abs(log2(factor)) for factor in factors)
-    more = [log2(Fraction(1) if grid is None else grid[axis].ratio) - log2(scales[axis]) for axis in range(axes)]
-    steepest = log2(params.base) * (1 if params.frequencies == "rising" else -1)
-    ends = (0.0, log2(params.max_frequency or 1)) if params.frequencies == "linear" else (0.0, steepest)
-    slowest, fastest = min(ends) + min(more) - stretch, max(ends) + max(more) + stretch + 3
-    if slowest < SLOWEST_BITS or fastest > FASTEST_BITS:
+    more = [log2(_ratio(params, grid, axis)) for axis in range(axes)]
+    ends = _ends(params)
+    slowest, quickest = min(ends) + min(more) - stretch, max(ends) + max(more) + stretch + 3
+    if slowest < SLOWEST_BITS or quickest > FASTEST_BITS:
         detail = (
-            f"the frequencies reach from about 2^{slowest:.0f} to 2^{fastest:.0f} radians per position; "
+            f"the frequencies reach from about 2^{slowest:.0f} to 2^{quickest:.0f} radians per position; "
             f"2^{SLOWEST_BITS} to 2^{FASTEST_BITS} will do"
         )
         raise Refusal("base", "out_of_range", detail)
-    return float(2.0**fastest)
+    return float(2.0**quickest)
+
+
+def _ends(params: RopeAxes) -> tuple[float, float]:
+    """The logarithms between which those of the frequencies lie; refuses scalings without a meaning."""
+    if params.frequencies == "linear":
+        return 0.0, log2(params.max_frequency or 1)
+    steepest = log2(params.base) * (1 if params.frequencies == "rising" else -1)
+    scaled = fastest(on_one_axis(params), rotated(params)) if params.frequencies in SHARED else 1.0
+    return min(0.0, steepest), max(0.0, steepest, log2(max(1.0, scaled)))
 
 
 def _refuse_conflicts(params: RopeAxes) -> None:
     if params.ntk_factor != (1.0,) and params.frequencies != "per-axis":
         raise Refusal("ntk_factor", "conflict", "ntk_factor stretches the base of an axis: add frequencies=per-axis")
+    _refuse_scalings(params)
     if (params.max_frequency is None) == (params.frequencies == "linear"):
         wanted = "is needed with" if params.max_frequency is None else "is for"
         code = "missing" if params.max_frequency is None else "conflict"
@@ -130,7 +179,7 @@ def _refuse_conflicts(params: RopeAxes) -> None:
     known = ("shared", "per-axis") if params.arithmetic == "ggml" else ("shared", "per-axis", "strided")
     plain = params.interpolation_scale == (1.0,) and params.base_size is None and params.angle_factor == "one"
     stretched = params.arithmetic == "ggml" and params.ntk_factor != (1.0,)
-    if params.frequencies not in known or stretched or not plain or params.coordinates.startswith("unit"):
+    if params.frequencies not in known or stretched or not plain or params.coordinates.startswith(("unit", "share")):
         detail = (
             f"arithmetic={params.arithmetic} knows base^-x times a position as it is: frequencies "
             f"{' or '.join(known)}, no factors and no scaled coordinates; use arithmetic=exact"
@@ -138,11 +187,41 @@ def _refuse_conflicts(params: RopeAxes) -> None:
         raise Refusal("arithmetic", "conflict", detail)
 
 
+def _refuse_scalings(params: RopeAxes) -> None:
+    """Refuse a scaling of series that have none, and lists of frequencies that do not fit."""
+    if params.rope_type != "default" and params.frequencies not in SHARED:
+        detail = (
+            f"rope_type={params.rope_type} scales the frequencies that the axes share: frequencies is "
+            f"{params.frequencies}, {' or '.join(SHARED)} would do"
+        )
+        raise Refusal("rope_type", "conflict", detail)
+    if (params.raw_frequencies is None) == (params.rope_type == "frequencies"):
+        wanted = "is needed with" if params.raw_frequencies is None else "is for"
+        code = "missing" if params.raw_frequencies is None else "conflict"
+        raise Refusal("raw_frequencies", code, f"raw_frequencies {wanted} rope_type=frequencies")
+    pairs, given = rotated(params) // 2, len(params.raw_frequencies or ())
+    if given not in (0, pairs):
+        detail = f"raw_frequencies has one entry a pair: expected {pairs}, got {given}"
+        raise Refusal("raw_frequencies", "shape", detail, limit=pairs, requested=given)
+
+
+def facts_of(params: RopeAxes) -> Facts:
+    """What follows from the scaling."""
+    return rotary_facts(on_one_axis(params), params.dim)
+
+
+def filled_in(params: RopeAxes) -> dict[str, object]:
+    """The parameters that follow from others: the width that turns, and all that the scaling assumes."""
+    whole = resolved(on_one_axis(params), params.dim)
+    return {name: getattr(whole, name) for name in ScalingRule.model_fields}
+
+
 def notes_of(params: RopeAxes, inputs: Inputs) -> list[str]:
-    """What deserves saying about an arithmetic, about what has no effect, and about what is no rotation."""
-    notes = {"exact": [], "float32": [FLOAT32_NOTE], "ggml": [GGML_NOTE]}[params.arithmetic]
+    """What deserves saying of a scaling and an arithmetic, of what has no effect, and of what is no rotation."""
+    notes = rotary_notes(on_one_axis(params))
     if "positions" in inputs:
-        notes = notes + unused(params, OF_GRIDS, "positions in the body")
+        shares = ("interpolation_scale",) if params.coordinates == "share" else ()
+        notes = notes + unused(params, (*OF_GRIDS, *shares), "positions in the body")
     if params.section_rule == "doubled":
         notes = [*notes, "section_rule=doubled is no rotation where positions differ: the members of a pair turn apart"]
     return notes
@@ -161,7 +240,7 @@ class Placed:
 
 def placed(params: RopeAxes, inputs: Inputs) -> Placed:
     """The positions that a request means; refuses none, both ways at once, and another number of axes."""
-    axes = len(params.sections)
+    axes = len(sections_of(params))
     if "positions" in inputs:
         if params.grid is not None:
             raise Refusal("grid", "conflict", "grid and positions exclude each other; positions say everything")
@@ -182,7 +261,7 @@ def placed(params: RopeAxes, inputs: Inputs) -> Placed:
 def positions_along(params: RopeAxes, inputs: Inputs, axis: int, start: int, stop: int) -> NDArray[np.float64]:
     """The numerators of the positions on one axis of rows `start` to `stop`."""
     if "positions" in inputs:
-        rows = inputs["positions"].reshape(-1, len(params.sections))[start:stop, axis]
+        rows = inputs["positions"].reshape(-1, len(sections_of(params)))[start:stop, axis]
         return np.asarray(rows.astype(np.float64)) + 0.0
     assert params.grid is not None  # `placed` has refused its absence
     return numerators(params, params.grid, axis, start, stop).astype(np.float64)

@@ -11,11 +11,18 @@ from service.engine.scheme import Pasted
 SPELLINGS: Mapping[str, Mapping[str, str]] = {
     "su": {"rope_type": "longrope"},
     "mrope": {"rope_type": "default"},
+    "xdrope": {"rope_type": "dynamic"},
     "deepseek_yarn": {"rope_type": "yarn", "mscale_rule": "each"},
 }
 RENAMED: Mapping[str, str] = {"type": "rope_type", "rope_theta": "base"}
 # Keys about other things than frequencies: which axis a pair follows, and a factor on queries.
-ASIDE = ("mrope_section", "mrope_interleaved", "interleaved", "llama_4_scaling_beta")
+OF_AXES: Mapping[str, str] = {
+    "mrope_section": "sections",
+    "xdrope_section": "sections",
+    "mrope_interleaved": "section_rule",
+}
+ASIDE = (*OF_AXES, "interleaved", "llama_4_scaling_beta")
+LOCAL = "rope_local_base_freq"
 KEYS = ("rope_type", *RENAMED, "partial_rotary_factor", *PARAMETERS, *ASIDE)
 
 
@@ -49,13 +56,63 @@ def _spelling(name: object) -> Mapping[str, object]:
     return SPELLINGS.get(name, {"rope_type": name}) if isinstance(name, str) else {"rope_type": name}
 
 
+def _spread(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Gemma 3's older spelling: a base for local layers beside what holds for global ones alone.
+
+    >>> _spread({"type": "linear", "factor": 8, "rope_theta": 1e6, "rope_local_base_freq": 1e4})["sliding_attention"]
+    {'rope_type': 'default', 'rope_theta': 10000.0}
+    """
+    if block.get(LOCAL) is None:
+        return {key: value for key, value in block.items() if key != LOCAL}
+    own = {key: value for key, value in block.items() if key != LOCAL}
+    return {"full_attention": own, "sliding_attention": {"rope_type": "default", "rope_theta": block[LOCAL]}}
+
+
 ROPE_BLOCK = Pasted(
     names=("rope_parameters", "rope_scaling"),
     description="The block of that name in a Hugging Face `config.json`, pasted as it is: `type` or `rope_type`, "
     "`rope_theta` inside or as `base` in the query. `su` is `longrope`, `dynamic` with an `alpha` is `ntk_alpha`, "
     f"null is left out, and {', '.join(ASIDE)} decide nothing about frequencies. A block that holds one for each type "
-    "of layer needs `layer_type` in the query.",
+    "of layer is answered for all of them, or for the `layer_type` in the query; `rope_local_base_freq` is the base of "
+    "`sliding_attention`, which is not scaled.",
     keys=KEYS,
     renamed=RENAMED,
     parameters=parameters_of_block,
+    spread=_spread,
+)
+
+
+def _axes_of_block(block: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with what the block says of axes.
+
+    >>> _axes_of_block({"rope_type": "default", "mrope_section": [2, 1, 1], "mrope_interleaved": True})
+    {'rope_type': 'default', 'sections': [2, 1, 1], 'section_rule': 'interleaved'}
+    """
+    given = {key: value for key, value in block.items() if value is not None}
+    sections = {key: given[key] for key in ("mrope_section", "xdrope_section") if key in given}
+    if len(set(map(repr, sections.values()))) > 1:
+        detail = "mrope_section and xdrope_section say the same thing, and they differ: give one of them"
+        raise Refusal("xdrope_section", "conflict", detail)
+    found: dict[str, Any] = {}
+    if sections:
+        found["sections"] = next(iter(sections.values()))
+    if "xdrope_section" in sections:
+        found["section_rule"] = "doubled"
+    woven = given.get("mrope_interleaved")
+    if woven is not None:
+        if not isinstance(woven, bool):
+            raise Refusal("mrope_interleaved", "truth", "mrope_interleaved: true or false is needed")
+        found["section_rule"] = "interleaved" if woven else "chunked"
+    axial = {key: "default" for key in ("rope_type", "type") if given.get(key) == "axial"}
+    return parameters_of_block({**block, **axial}) | found
+
+
+AXES_BLOCK = Pasted(
+    names=ROPE_BLOCK.names,
+    description="The block of that name in a Hugging Face `config.json`, pasted as it is: `mrope_section` is "
+    "`sections`, `mrope_interleaved` is `section_rule=interleaved` or `chunked`, HunYuan's older `xdrope_section` is "
+    "sections that are `doubled`; `mrope` and `axial` are no scaling. The rest is as with `encodings/rope`.",
+    keys=tuple(key for key in KEYS if key != "frequencies"),
+    renamed={**RENAMED, **OF_AXES},
+    parameters=_axes_of_block,
 )

@@ -1,6 +1,6 @@
-"""The formulas of RoPE's scaling as both rotary schemes tell them."""
+"""The formulas of RoPE's scaling as the rotary schemes tell them."""
 
-FORMULAS = """\
+SCALING = """\
 **Scaling** (`rope_type`), with w_k = base^(-2k/d), d = rotary_dim, s = `factor`, L0 =
 `original_max_position_embeddings`, Lmax = `max_position_embeddings`, n = `seq_len`, u_k = L0 w_k / 2 pi the turns that
 pair k makes in the trained length:
@@ -18,7 +18,12 @@ pair k makes in the trained length:
 - `proportional`: d = the whole head, w_k / s for the first int(partial_rotary_factor d / 2) pairs, 0 for the others
 - `frequencies`, `divisors`: your own w_k; your own divisors of w_k
 
-A, the **attention factor**, multiplies cos and sin (1 unless said). **xPos** (`xpos_scale_base` B, `xpos_center` c):
-for queries they are also multiplied by ((2k + 0.4 d) / (1.4 d))^((p - c) / B), for keys divided by it. A pasted
-Hugging Face block, `rope_parameters` or `rope_scaling`, stands for these parameters: a key of a JSON body, or
-URL-encoded JSON in the query. Nothing depends on earlier requests: `dynamic` and `longrope` go by `seq_len`."""
+A, the **attention factor**, multiplies cos and sin (1 unless said). A pasted Hugging Face block, `rope_parameters` or
+`rope_scaling`, stands for these parameters: a key of a JSON body, or URL-encoded JSON in the query. Nothing depends on
+earlier requests: `dynamic` and `longrope` go by `seq_len`."""
+
+FORMULAS = f"""\
+{SCALING}
+
+**xPos** (`xpos_scale_base` B, `xpos_center` c): for queries cos and sin are also multiplied by
+((2k + 0.4 d) / (1.4 d))^((p - c) / B), for keys divided by it."""

@@ -12,17 +12,18 @@ from pydantic import BeforeValidator, Field
 
 from service.engine.errors import Refusal
 from service.engine.quantities import (
+    LONGEST_LIST,
     AngleFactor,
     Arithmetic,
-    Base,
     HeadDim,
     Real,
-    RotaryDim,
     listed_integers,
     listed_reals,
 )
 from service.engine.rotation.patches import Patches
-from service.engine.rotation.rotary import pair_members
+from service.engine.rotation.rotary import AngleSign, Rotary, pair_members, table_width
+from service.engine.rotation.scaling_parameters import ScalingRule
+from service.engine.rotation.turning import Members
 
 MOST_AXES = 4
 Indices = NDArray[np.intp]
@@ -40,12 +41,28 @@ Order = Annotated[
     Field(min_length=1, max_length=MOST_AXES),
 ]
 
+AxesPairing = Annotated[
+    Literal["half", "interleaved", "half-per-axis"],
+    Field(
+        description="Which channels turn together: `half` k with k + width/2; `interleaved` 2k with 2k + 1; "
+        "`half-per-axis` the two halves of each section's channels (Gemma 4, Allegro)."
+    ),
+]
+RawFrequencies = Annotated[
+    tuple[Annotated[float, Field(ge=0, le=1e6)], ...],
+    BeforeValidator(listed_reals("numbers")),
+    Field(
+        min_length=1,
+        max_length=LONGEST_LIST,
+        description="`rope_type=frequencies`: the frequencies themselves, radians per position, one a pair.",
+    ),
+]
 
-class RopeAxesRule(Patches):
+
+class RopeAxesRule(Patches, ScalingRule):
     """Parameters that decide a rotation on several axes, apart from the head width."""
 
-    sections: Sections
-    rotary_dim: RotaryDim | None = None
+    sections: Sections | None = None
     section_order: Annotated[
         Order | None,
         Field(description="The axis of each section, counted from 0 as the positions have them (default 0,1,2,...)."),
@@ -64,10 +81,11 @@ class RopeAxesRule(Patches):
         Field(
             description="The frequency of a pair: `shared` base^(-2k/rotary_dim) for pair k; of the j-th pair of an "
             "axis with n: `per-axis` base^(-j/n); `strided` base^(-2(j axes + axis)/rotary_dim) (Pixtral); `rising` "
-            "base^(j/(n - 1)) (LTX); `linear` from 1 to max_frequency."
+            "base^(j/(n - 1)) (LTX); `linear` from 1 to max_frequency. A `rope_type` scales those that are shared or "
+            "strided."
         ),
     ] = "shared"
-    base: Base = 10_000.0
+    raw_frequencies: RawFrequencies | None = None
     ntk_factor: Annotated[
         tuple[Annotated[float, Field(ge=1e-3, le=1e6)], ...],
         BeforeValidator(listed_reals("numbers")),
@@ -82,13 +100,8 @@ class RopeAxesRule(Patches):
         Real | None, Field(gt=0, le=1e6, description="The last of `linear` frequencies (max_res / 2 in timm).")
     ] = None
     angle_factor: AngleFactor = "one"
-    pairing: Annotated[
-        Literal["half", "interleaved", "half-per-axis"],
-        Field(
-            description="Which channels turn together: `half` k with k + width/2; `interleaved` 2k with 2k + 1; "
-            "`half-per-axis` the two halves of each section's channels (Gemma 4, Allegro)."
-        ),
-    ] = "half"
+    pairing: AxesPairing = "half"
+    angle_sign: AngleSign = "positive"
     arithmetic: Arithmetic = "exact"
 
 
@@ -115,24 +128,38 @@ def letters_of(columns: Column, axes: int) -> str:
     return "".join(names[axis] for axis in columns.axis.tolist())
 
 
+def sections_of(params: RopeAxesRule) -> tuple[int, ...]:
+    """The pairs of each axis; refuses their absence."""
+    if params.sections is None:
+        detail = "sections is missing: how many pairs each axis turns, or a pasted block with mrope_section"
+        raise Refusal("sections", "missing", detail)
+    return params.sections
+
+
+def on_one_axis(params: RopeAxesRule) -> Rotary:
+    """The rotation whose frequencies the axes share.
+
+    >>> on_one_axis(RopeAxesRule(sections=(2, 2), rope_type="linear", factor=4)).factor
+    4.0
+    """
+    given = {name: getattr(params, name) for name in (*ScalingRule.model_fields, "angle_sign", "arithmetic")}
+    return Rotary.model_construct(**given, frequencies=params.raw_frequencies)
+
+
 def rotated(params: RopeAxes) -> int:
     """How many channels turn; refuses sections that do not make them up."""
-    width = params.dim if params.rotary_dim is None else params.rotary_dim
-    if width > params.dim:
-        detail = f"rotary_dim is {width}; the head has {params.dim} channels"
-        raise Refusal("rotary_dim", "out_of_range", detail, limit=params.dim)
-    name = "dim" if params.rotary_dim is None else "rotary_dim"
-    if width % 2:
-        raise Refusal(name, "odd", f"{name} is {width}; channels turn in pairs, so it must be even")
-    if sum(params.sections) != width // 2:
-        detail = f"the sections sum to {sum(params.sections)}, expected {width // 2}: half of {name} {width}"
-        raise Refusal("sections", "sum", detail, limit=width // 2, requested=sum(params.sections))
+    sections = sections_of(params)
+    width = table_width(on_one_axis(params), params.dim)
+    if sum(sections) != width // 2:
+        name = "dim" if params.rotary_dim is None and params.partial_rotary_factor is None else "rotary_dim"
+        detail = f"the sections sum to {sum(sections)}, expected {width // 2}: half of {name} {width}"
+        raise Refusal("sections", "sum", detail, limit=width // 2, requested=sum(sections))
     return width
 
 
 def order_of(params: RopeAxes) -> tuple[int, ...]:
     """The axis of each section."""
-    axes = len(params.sections)
+    axes = len(sections_of(params))
     order = tuple(range(axes)) if params.section_order is None else params.section_order
     if sorted(order) != list(range(axes)):
         detail = f"section_order is {','.join(map(str, order))}; each of the axes 0 to {axes - 1} is needed once"
@@ -152,7 +179,7 @@ def _sections_of(params: RopeAxes, pairs: int) -> Indices:
     >>> _sections_of(rule, 8).tolist()
     [0, 1, 2, 0, 1, 2, 0, 0]
     """
-    sections, rule = np.array(params.sections, np.intp), params.section_rule
+    sections, rule = np.array(sections_of(params), np.intp), params.section_rule
     pair = np.arange(pairs)
     if rule == "chunked":
         return np.repeat(np.arange(len(sections)), sections)
@@ -164,7 +191,7 @@ def _sections_of(params: RopeAxes, pairs: int) -> Indices:
         )
         return np.where(pair < 2 * sections[0], pair % 2, 2)
     if rule == "alternating":
-        _refuse_sections(params, len(set(params.sections)) == 1, "sections of one size")
+        _refuse_sections(params, len(set(sections_of(params))) == 1, "sections of one size")
         return pair % len(sections)
     if rule == "interleaved-ggml":
         _refuse_sections(params, len(sections) == 4, "four sections, the last of them mostly 0")
@@ -176,7 +203,9 @@ def _sections_of(params: RopeAxes, pairs: int) -> Indices:
 
 def _refuse_sections(params: RopeAxes, proper: bool, wanted: str) -> None:
     if not proper:
-        detail = f"sections is {','.join(map(str, params.sections))}; section_rule={params.section_rule} takes {wanted}"
+        detail = (
+            f"sections is {','.join(map(str, sections_of(params)))}; section_rule={params.section_rule} takes {wanted}"
+        )
         raise Refusal("sections", "value", detail)
 
 
@@ -185,11 +214,11 @@ def _places(params: RopeAxes, owners: Indices) -> Indices:
     if params.frequencies == "shared":
         return np.arange(len(owners))
     places = np.empty(len(owners), np.intp)
-    for axis in range(len(params.sections)):
+    for axis in range(len(sections_of(params))):
         mine = owners == axis
         places[mine] = np.arange(np.count_nonzero(mine))
         if params.frequencies == "strided":
-            places[mine] = places[mine] * len(params.sections) + axis
+            places[mine] = places[mine] * len(sections_of(params)) + axis
     return places
 
 
@@ -217,15 +246,14 @@ def channel_columns(params: RopeAxes) -> Column:
     return full
 
 
-def members_of(params: RopeAxes, width: int) -> tuple[Indices, Indices]:
+def members_of(params: RopeAxes, width: int) -> Members:
     """The channels that come first in their pairs, and those that come second."""
     if params.pairing != "half-per-axis":
-        first, second = pair_members(params.pairing, width)
-        return np.arange(width)[first], np.arange(width)[second]
+        return pair_members(params.pairing, width)
     if params.section_rule != "chunked":
         detail = f"pairing=half-per-axis needs section_rule=chunked; it is {params.section_rule}"
         raise Refusal("pairing", "conflict", detail)
-    sections = np.array(params.sections, np.intp)
+    sections = np.array(sections_of(params), np.intp)
     starts = np.repeat(np.cumsum(sections) - sections, sections)
     firsts = np.arange(width // 2) + starts
     return firsts, firsts + np.repeat(sections, sections)

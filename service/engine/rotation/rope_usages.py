@@ -6,6 +6,7 @@ _TRANSFORMERS = {
     "arithmetic": "float32",
     "linear_scaling": "frequency",
     "dynamic_rule": "base",
+    "truncate_rule": "stated",
     "mscale_rule": "both",
     "longrope_list": "by-length",
     "longrope_attention": "factor",
@@ -25,16 +26,26 @@ IMPLEMENTATIONS = (
     ),
     Usage(
         "DeepSeek V2 and V3, vLLM's deepseek_yarn",
-        {"arithmetic": "float32", "mscale_rule": "each"},
+        {"arithmetic": "float32", "truncate_rule": "always", "mscale_rule": "each"},
         preset="deepseek",
     ),
     Usage(
         "MLX and mlx-lm",
-        {"mscale_rule": "each", "longrope_list": "long", "longrope_attention": "ratio", "truncate": "true"},
+        {
+            "truncate_rule": "always",
+            "mscale_rule": "each",
+            "longrope_list": "long",
+            "longrope_attention": "ratio",
+        },
         preset="mlx",
     ),
-    Usage("keras-hub", {"dynamic_rule": "uniform"}, preset="keras-hub"),
-    Usage("llama.cpp, ggml", {"arithmetic": "ggml", "truncate": "true"}, preset="llama-cpp"),
+    Usage("keras-hub", {"dynamic_rule": "uniform", "truncate_rule": "always"}, preset="keras-hub"),
+    Usage(
+        "rotary-embedding-torch, x-transformers",
+        {"arithmetic": "float32", "pairing": "interleaved"},
+        preset="rotary-embedding-torch",
+    ),
+    Usage("llama.cpp, ggml", {"arithmetic": "ggml", "truncate_rule": "always"}, preset="llama-cpp"),
 )
 
 
@@ -63,4 +74,12 @@ ROTATIONS = (
         compute_dtype="float32",
     ),
     _model("nanochat", "nanochat", angle_sign="negative"),
+)
+
+# What turned vectors have of their own: mlx-lm multiplies them, not the tables.
+TURNED = tuple(
+    Usage(usage.who, {**usage.parameters, "arithmetic": "float32", "attention_on": "vectors"}, preset=usage.preset)
+    if usage.preset == "mlx"
+    else usage
+    for usage in IMPLEMENTATIONS
 )

@@ -13,7 +13,7 @@ from service.engine.numbers.reals import MANY_DIGITS
 from service.engine.positions import Values, Where
 from service.engine.quantities import Arithmetic, Origin, Pairing, Real
 from service.engine.rotation.rotary_width import rotary_width
-from service.engine.rotation.scaling import PER_PAIR, Scaling, completed, list_used, scaling_notes
+from service.engine.rotation.scaling import PER_PAIR, completed, list_used, scaling_notes
 from service.engine.rotation.scaling_exact import (
     attention_factor,
     effective_base,
@@ -24,23 +24,26 @@ from service.engine.rotation.scaling_exact import (
     scaled_frequencies,
     turning_pairs,
 )
+from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rotation.scaling_single import GGML_TYPES, ggml_scaling, scaled_float32_frequencies
 from service.engine.rotation.xpos import Decay, ExactXPos, Float32XPos, Role, refuse_far
 from service.engine.scheme import Array, Facts
 from service.engine.waves import Waves, values
+
+AngleSign = Annotated[
+    Literal["positive", "negative"],
+    Field(
+        description="Which way a pair turns: `positive` by p w_k, from its first channel to its second; `negative` "
+        "by -p w_k (nanochat). Scores are equal."
+    ),
+]
 
 
 class Rotary(Scaling):
     """Parameters that decide a rotation, apart from the head width and the positions."""
 
     pairing: Pairing = "half"
-    angle_sign: Annotated[
-        Literal["positive", "negative"],
-        Field(
-            description="Which way a pair turns: `positive` by p w_k, from its first channel to its second; `negative` "
-            "by -p w_k (nanochat). Scores are equal."
-        ),
-    ] = "positive"
+    angle_sign: AngleSign = "positive"
     arithmetic: Arithmetic = "exact"
     xpos_scale_base: Annotated[
         Real | None,
@@ -167,25 +170,33 @@ def refuse_far_xpos(params: Rotary, width: int, at: Values, dtype: str, role: Ro
     refuse_far(decay, Where((len(at),), at).ends, float(amplitude(params, width, direction)), dtype)
 
 
-def rotary_angles(params: Rotary, width: int, direction: str = "forward", role: Role = "query") -> Angles:
-    """The angles of `width` channels in the arithmetic and with the sign asked for, for queries or for keys."""
-    angles = _positive_angles(params, width, direction, role)
+def rotary_angles(
+    params: Rotary, width: int, direction: str = "forward", role: Role = "query", factor: Decimal | None = None
+) -> Angles:
+    """The angles of `width` channels in the arithmetic and with the sign asked for, for queries or for keys.
+
+    `factor` multiplies cosines and sines: the amplitude unless given.
+    """
+    own = amplitude(params, width, direction) if factor is None else factor
+    angles = _positive_angles(params, width, direction, role, own)
     return angles if params.angle_sign == "positive" else Mirrored(angles)
 
 
-def _positive_angles(params: Rotary, width: int, direction: str, role: Role) -> Angles:
-    whole, factor = completed(params, width), amplitude(params, width, direction)
+def _positive_angles(params: Rotary, width: int, direction: str, role: Role, factor: Decimal) -> Angles:
+    whole = completed(params, width)
     decay = decay_of(params, width, role, direction)
     if params.arithmetic == "exact":
         plain = Exact(Waves(scaled_frequencies(whole, width), factor))
         return plain if decay is None else ExactXPos(plain, factor, decay)
     if params.arithmetic == "ggml":
         return Ggml(params.base, width, ggml_scaling(whole, width)._replace(amplitude=float(factor)))
-    single = _float32(params, whole, width, float(factor))
+    single = single_angles(params, width, float(factor))
     return single if decay is None else Float32XPos(single, decay)
 
 
-def _float32(params: Rotary, whole: Rotary, width: int, factor: float) -> Float32:
+def single_angles(params: Rotary, width: int, factor: float) -> Float32:
+    """The angles in float32 steps; `factor` multiplies their cosines and sines."""
+    whole = completed(params, width)
     if whole.linear_scaling == "position":
         return Float32(
             scaled_float32_frequencies(Scaling(base=params.base), width), position_divisor=whole.factor or 1.0

@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import TypeVar
 
 from service.engine.numbers.reals import MANY_DIGITS, Reals, geometric, pi, real
-from service.engine.rotation.scaling import Scaling, list_used, takes_long_list
+from service.engine.rotation.scaling import list_used, takes_long_list
+from service.engine.rotation.scaling_parameters import Scaling
 
 ONE_TENTH = Fraction(1, 10)
 RAMP_OF_ONE_POINT = Fraction(1, 1000)  # the length of a ramp whose ends meet, in pairs
@@ -88,7 +89,7 @@ def ramp_ends(params: Scaling, width: int) -> tuple[Decimal, Decimal]:
             return width * length.ln() / logarithm
 
         low, high = pair_of(given(params.beta_fast)), pair_of(given(params.beta_slow))
-        if params.truncate:
+        if params.truncate or params.truncate_rule == "always":
             low, high = low.to_integral_value("ROUND_FLOOR"), high.to_integral_value("ROUND_CEILING")
         return max(low, Decimal(0)), min(high, Decimal(largest))
 

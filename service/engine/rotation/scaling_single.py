@@ -22,7 +22,7 @@ from service.engine.numbers.single import (
     float32_periods,
     float32_powers,
 )
-from service.engine.rotation.scaling import Scaling, list_used
+from service.engine.rotation.scaling import list_used
 from service.engine.rotation.scaling_exact import (
     attention_factor,
     given,
@@ -31,6 +31,7 @@ from service.engine.rotation.scaling_exact import (
     scaled_frequencies,
     turning_pairs,
 )
+from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.waves import values
 
 ONE = np.float32(1.0)

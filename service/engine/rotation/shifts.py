@@ -19,19 +19,19 @@ FROM_POSITIONS = Input(
     "direction=shift: the positions that the vectors stand at already, as `positions` has those they go to.",
     required=False,
 )
+ShiftDirection = Annotated[
+    Literal["forward", "inverse", "shift"],
+    Field(
+        description="`forward` turns by p w_k, times A; `inverse` undoes it; `shift` takes vectors that are turned "
+        "already (cached keys) from where they stand to where they go: by the difference, without A."
+    ),
+]
 
 
 class Shifted(Placed):
     """Parameters that say where vectors go, and where from."""
 
-    direction: Annotated[
-        Literal["forward", "inverse", "shift"],
-        Field(
-            description="`forward` turns by p w_k, times A; `inverse` undoes it; `shift` takes vectors that are turned "
-            "already (cached keys) from `from_offset` or `from_positions` to `offset` or `positions`: by the "
-            "difference, without A."
-        ),
-    ] = "forward"
+    direction: ShiftDirection = "forward"
     from_offset: Annotated[
         Offset, Field(description="direction=shift: the position that the first row stands at already.")
     ] = 0

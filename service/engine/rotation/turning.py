@@ -1,5 +1,6 @@
 """Turning the caller's vectors by tables of cosines and sines, pair by pair."""
 
+from decimal import Decimal
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -21,10 +22,6 @@ Axes = Annotated[
         "(…, heads, length, dim) or `length-heads` (…, length, heads, dim)."
     ),
 ]
-Direction = Annotated[
-    Literal["forward", "inverse"],
-    Field(description="`forward` turns by p * w_k, times A; `inverse` undoes it."),
-]
 
 
 class Turned(Params):
@@ -37,6 +34,14 @@ class Turned(Params):
             "DeepSeek V2: float32)."
         ),
     ] = None
+    attention_on: Annotated[
+        Literal["tables", "vectors"],
+        Field(
+            description="What the attention factor multiplies: `tables` cos and sin, as transformers and vLLM; "
+            "`vectors` the channels that turn, before they do, as mlx-lm: then it is rounded to `compute_dtype`, and "
+            "so is the product."
+        ),
+    ] = "tables"
     compute_dtype: Annotated[
         DType | None,
         Field(
@@ -44,6 +49,25 @@ class Turned(Params):
             "answer's and the tables' unless given (Cohere, vision towers of Qwen-VL: float32)."
         ),
     ] = None
+
+
+class Factors(NamedTuple):
+    """What multiplies cos and sin, the channels that turn before they do, and after they have."""
+
+    tables: Decimal
+    before: Decimal = Decimal(1)
+    after: Decimal = Decimal(1)
+
+
+def factors_of(params: Turned, amplitude: Decimal, direction: str) -> Factors:
+    """Where the attention factor, or what undoes it, is a factor.
+
+    >>> factors_of(Turned(attention_on="vectors"), Decimal("0.5"), "inverse")
+    Factors(tables=Decimal('1'), before=Decimal('1'), after=Decimal('0.5'))
+    """
+    if params.attention_on == "tables":
+        return Factors(amplitude)
+    return Factors(Decimal(1), after=amplitude) if direction == "inverse" else Factors(Decimal(1), before=amplitude)
 
 
 class Formats(NamedTuple):
@@ -128,21 +152,33 @@ def turned_tensors(inputs: Inputs, axes: str, dtype: str | None) -> Tensors:
 
 
 def turned_rows(
-    array: Array, of: Rows, table: Table, channels: Channels, formats: Formats, start: int, stop: int
+    array: Array, of: Rows, table: Table, channels: Channels, formats: Formats, factors: Factors, start: int, stop: int
 ) -> Array:
     """Rows `start` to `stop` of an array, turned in the formats asked for; what does not turn is copied."""
-    x = block(array, start, stop, formats.compute)
+    width = table.cos.shape[-1]
+    x = _times(block(array, start, stop, formats.compute), factors.before, channels, width)
     out = np.empty(x.shape, x.dtype)
     most = max(1, RUN_BYTES // (x.shape[1] * x.itemsize))
     for run in of.runs(start, stop, most):
         cos, sin = (part[run.table, None].astype(x.dtype, copy=False) for part in table)
         turn(aligned(x, run), cos, sin, channels, aligned(out, run))
+    out = _times(out, factors.after, channels, width)
     if formats.answer == formats.compute:
         return out
     answered = block(array, start, stop, formats.answer).copy()
-    width = table.cos.shape[-1]
     channels.part(answered, width)[...] = nearest(channels.part(out, width).astype(np.float64), DTYPES[formats.answer])
     return answered
+
+
+def _times(x: Array, factor: Decimal, channels: Channels, width: int) -> Array:
+    """The channels that turn, times a factor that is rounded to their number format."""
+    if factor == 1:
+        return x
+    product = x.copy()
+    turning = channels.part(product, width)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        np.multiply(turning, nearest(np.array([float(factor)]), x.dtype), out=turning)
+    return product
 
 
 def turn(x: Array, cos: Array, sin: Array, channels: Channels, out: Array) -> None:
@@ -158,7 +194,7 @@ def turn(x: Array, cos: Array, sin: Array, channels: Channels, out: Array) -> No
     """
     width = cos.shape[-1]
     turning, turned = channels.part(x, width), channels.part(out, width)
-    own = turning if channels.given == channels.wanted else moved(turning, channels.given, channels.wanted)
+    own = turning if channels.given is channels.wanted else moved(turning, channels.given, channels.wanted)
     # The caller's infinities and overflows follow IEEE arithmetic; they are not the service's to warn of.
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         np.multiply(own, cos, out=turned)
