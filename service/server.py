@@ -97,7 +97,7 @@ class Server(uvicorn.Server):
     """uvicorn's server with a draining stop; no signal is raised again afterwards, so the process exits 0."""
 
     def __init__(self, app: "Starlette", settings: Settings) -> None:
-        from service.api.protocol import Config
+        from service.api.configuration import Config
 
         super().__init__(Config(app, settings))
         self.app = app

@@ -10,18 +10,20 @@ complete header (the body's size and pauses among it) is the app's to judge.
 """
 
 import asyncio
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import httptools
-import uvicorn
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from service.api.door import Door, Found
 from service.api.early import header_too_large, no_host, not_http, request_timeout, to_bytes, uri_too_long
+from service.api.polite import Polite
 from service.api.problems import Problem
-from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.api.configuration import Config
 
 # How long a refused client may go on sending before it is cut: closing at once would reset the connection,
 # and the client would lose the answer.
@@ -33,39 +35,8 @@ FIELD_OVERHEAD = 4
 UPGRADE_FIELDS = (b"upgrade", b"connection", b"http2-settings")
 
 
-class Config(uvicorn.Config):
-    """uvicorn's configuration, made from ours, which the protocol reads again for every connection."""
-
-    def __init__(self, app: Any, settings: Settings) -> None:
-        super().__init__(
-            app,
-            http=Protocol,
-            ws="none",
-            loop="uvloop",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            workers=1,
-            proxy_headers=False,
-            server_header=False,
-            root_path=settings.root_path,
-            timeout_keep_alive=settings.keep_alive_seconds,
-            timeout_graceful_shutdown=settings.grace_seconds,
-        )
-        self.settings = settings
-
-
 class RefusedError(Exception):
     """Unwinds the parser after a refusal has been noted."""
-
-
-class Polite:
-    """The transport as the answer to a last request sees it: its close waits for the rest of the request."""
-
-    def __init__(self, protocol: "Protocol") -> None:
-        self.write = protocol.transport.write
-        self.is_closing = protocol.transport.is_closing
-        self.close = protocol.close_politely
 
 
 class Protocol(HttpToolsProtocol):
@@ -77,7 +48,7 @@ class Protocol(HttpToolsProtocol):
 
     def __init__(
         self,
-        config: Config,
+        config: "Config",
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
@@ -272,7 +243,7 @@ class Protocol(HttpToolsProtocol):
             lines.append(b"connection: close\r\n")
         lines.append(b"\r\n")
         cycle.response_started = cycle.response_complete = True
-        self.transport.writelines([b"".join(lines), found.body] if found.body else [b"".join(lines)])
+        self.transport.writelines([b"".join(lines), *found.body])
         if not cycle.keep_alive:
             self.transport.close()
         cycle.on_response()
@@ -305,6 +276,8 @@ class Protocol(HttpToolsProtocol):
         self.cycle.message_event.set()
 
     def _answer(self, problem: Problem) -> None:
+        if self.door is not None:
+            self.door.gate.count("early", problem.status)
         self.transport.write(to_bytes(problem, self.server_state.default_headers))
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)

@@ -9,8 +9,9 @@ from unittest.mock import create_autospec
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from service.api.configuration import Config
 from service.api.early import not_http
-from service.api.protocol import Config, Protocol
+from service.api.protocol import Protocol
 from service.settings import Settings
 from tests import stub_app
 from tests.live import Client, Live, live

@@ -1,0 +1,181 @@
+"""The cache of finished replies: bounded by bytes, found by raw address, and not emptied by one scan.
+
+    new      replies that were asked for once: the longest unused goes first
+    again    replies that were asked for again, up to three quarters of the bytes; what no longer fits there
+             becomes a new one
+
+A scan of addresses that nobody repeats passes through the new ones and leaves the others alone. A reply without a body
+holds what HEAD and 304 say of an answer that is too large to keep, or was not computed yet.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from service.api.caching import FRESH, IMMUTABLE, RawHeaders, encoded, none_match
+from service.api.codings import Coding
+
+# What one entry costs besides its body and keys: headers, their lines and Python objects; about 4 KB measured.
+ENTRY_BYTES = 6144
+MOST_ALIASES = 8
+
+Address = tuple[str, bytes, Coding]
+Body = tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Status and header of an answer, and the same as the lines that go onto the wire."""
+
+    status: int
+    headers: RawHeaders
+    lines: bytes
+
+
+def head(status: int, headers: RawHeaders) -> Head:
+    """Join the header lines once, rather than for every request."""
+    return Head(status, headers, b"".join(b"%s: %s\r\n" % pair for pair in headers))
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What a GET, a HEAD and a 304 begin with."""
+
+    whole: Head
+    bodiless: Head
+    unmodified: Head
+
+
+@dataclass(slots=True)
+class Reply:
+    """A finished answer. A pinned address is cacheable for longer: the same tag and bytes under another header."""
+
+    tag: str
+    fresh: Heads
+    pinned: Heads
+    body: Body | None
+    cost: int = 0
+    again: bool = False
+    addresses: list[Address] = field(default_factory=list)
+
+    def heads(self, pinned: bool) -> Heads:
+        return self.pinned if pinned else self.fresh
+
+    def to(self, method: str, if_none_match: bytes | None, pinned: bool) -> tuple[Head, Body] | None:
+        """What a repeated request is answered with; None where that is a body that is not here."""
+        heads = self.pinned if pinned else self.fresh
+        if if_none_match is not None and none_match(if_none_match.decode("latin-1"), self.tag) == "unmodified":
+            return heads.unmodified, ()
+        if method == "HEAD":
+            return heads.bodiless, ()
+        return None if self.body is None else (heads.whole, self.body)
+
+
+def make_reply(
+    tag: str,
+    shared: list[tuple[str, str]],
+    whole: list[tuple[str, str]],
+    bodiless: list[tuple[str, str]],
+    body: Body | None,
+) -> Reply:
+    """A reply from the headers of all three answers, and of those with and without a body."""
+
+    def heads(freshness: str) -> Heads:
+        common = [("ETag", tag), ("Cache-Control", freshness), *shared]
+        return Heads(
+            head(200, encoded([*common, *whole])),
+            head(200, encoded([*common, *bodiless])),
+            head(304, encoded(common)),
+        )
+
+    return Reply(tag, heads(FRESH), heads(IMMUTABLE), body)
+
+
+class ReplyCache:
+    """Used from the event loop only, so it needs no lock; with a limit of 0 nothing is kept."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+        self._again_bytes = 0
+        self._new: OrderedDict[bytes, Reply] = OrderedDict()
+        self._again: OrderedDict[bytes, Reply] = OrderedDict()
+        self._requests: dict[Address, tuple[bytes, Reply, bool]] = {}
+
+    @property
+    def largest(self) -> int:
+        """No single reply may take more than an eighth of the cache."""
+        return self.limit_bytes // 8
+
+    def has_place(self, size: int) -> bool:
+        """Whether a body of that size would be kept."""
+        return size + ENTRY_BYTES <= self.largest - ENTRY_BYTES
+
+    def by_address(self, address: Address) -> tuple[Reply, bool] | None:
+        """The reply to a raw path and query that were answered before, and whether they pin the revision."""
+        found = self._requests.get(address)
+        if found is None:
+            return None
+        request, reply, pinned = found
+        self._use(request, reply)
+        return reply, pinned
+
+    def by_request(self, request: bytes) -> Reply | None:
+        reply = self._peek(request)
+        if reply is not None:
+            self._use(request, reply)
+        return reply
+
+    def keep(self, request: bytes, reply: Reply) -> None:
+        """Keep a reply; one with a body takes the place of one without."""
+        reply.cost = sum(map(len, reply.body or ())) + len(request) + ENTRY_BYTES
+        before = self._peek(request)
+        if reply.cost > self.largest or (before is not None and (before.body is not None or reply.body is None)):
+            return
+        if before is not None:
+            self._drop(request, before)
+        self._new[request] = reply
+        self.held_bytes += reply.cost
+        self._shrink()
+
+    def alias(self, request: bytes, address: Address, pinned: bool) -> None:
+        """Let a raw address find this reply before any parsing, a few spellings a reply."""
+        reply = self._peek(request)
+        if reply is None or address in self._requests or len(reply.addresses) >= MOST_ALIASES:
+            return
+        self._requests[address] = (request, reply, pinned)
+        reply.addresses.append(address)
+        grown = len(address[0]) + len(address[1])
+        reply.cost += grown
+        self.held_bytes += grown
+        self._again_bytes += grown if reply.again else 0
+        self._shrink()
+
+    def _peek(self, request: bytes) -> Reply | None:
+        return self._again.get(request) or self._new.get(request)
+
+    def _use(self, request: bytes, reply: Reply) -> None:
+        if reply.again:
+            self._again.move_to_end(request)
+            return
+        self._again[request] = self._new.pop(request)
+        reply.again = True
+        self._again_bytes += reply.cost
+        self._shrink()
+
+    def _shrink(self) -> None:
+        while self._again_bytes > self.limit_bytes * 3 // 4:
+            oldest, other = self._again.popitem(last=False)
+            self._again_bytes -= other.cost
+            other.again = False
+            self._new[oldest] = other
+        while self.held_bytes > self.limit_bytes:
+            queue = self._new or self._again
+            request = next(iter(queue))
+            self._drop(request, queue[request])
+
+    def _drop(self, request: bytes, reply: Reply) -> None:
+        del (self._again if reply.again else self._new)[request]
+        self.held_bytes -= reply.cost
+        self._again_bytes -= reply.cost if reply.again else 0
+        for address in reply.addresses:
+            del self._requests[address]
