@@ -1,0 +1,28 @@
+"""Rows about answers that nobody asked for before: every request has parameters of its own."""
+
+from tests.benchmarks.figures import Line, Options, at_least, in_turn
+from tests.benchmarks.load import Ask, load
+from tests.benchmarks.servers import BARE, SERVICE, running
+
+
+def _beside(ours: str, theirs: str, options: Options) -> tuple[float, float, float]:
+    """Eight connections, so that the service has something to do while it waits for its pool."""
+    first = [path.replace("@", "1") for path in (ours, theirs)]
+    with running(SERVICE, first[0], 0) as a, running(BARE, first[1], 0) as b:
+        return in_turn(
+            options.pairs,
+            lambda: load(a, Ask(ours, connections=8), options.seconds).rate,
+            lambda: load(b, Ask(theirs, connections=8), options.seconds).rate,
+        )
+
+
+def npy(options: Options) -> list[Line]:
+    query = "length=4096&dim=128&base=@"
+    found = _beside(f"/v1/encodings/sinusoidal.npy?{query}", f"/npy?{query}", options)
+    return [at_least("npy 4096 x 128, cold", found, "requests/s", "bare FastAPI and numpy computing the same", 2)]
+
+
+def json(options: Options) -> list[Line]:
+    query = "length=2048&dim=128&base=@"
+    found = _beside(f"/v1/encodings/sinusoidal?{query}", f"/json?{query}", options)
+    return [at_least("JSON 2048 x 128, cold", found, "requests/s", "FastAPI answering .tolist()", 20)]
