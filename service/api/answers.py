@@ -15,7 +15,7 @@ from service.api.pasted import in_body
 from service.api.problems import Problem
 from service.api.query import read_asked, textual, with_structured
 from service.api.replies import Bytes, Followed, Streamed
-from service.api.reply_cache import Reply, make_reply
+from service.api.reply_cache import Reply
 from service.api.resources import Resources
 from service.api.wanted import (
     Headers,
@@ -89,7 +89,7 @@ def _can_keep(making: Making, resources: Resources) -> bool:
 
 def _reply(making: Making, tag: str, body: tuple[bytes, ...] | None) -> Reply:
     wanted, size = making.wanted, None if body is None else sum(map(len, body))
-    return make_reply(
+    return Reply(
         tag,
         coding_headers(wanted),
         file_headers(wanted, size, making.coding),

@@ -13,7 +13,7 @@ from service.api.flights import Flight, next_block
 from service.api.limits import Share
 from service.api.reply_cache import Body, Reply
 from service.api.resources import Resources
-from service.api.wanted import Wanted, block_bytes, whole_bytes
+from service.api.wanted import Wanted, block_bytes, block_size, whole_bytes
 from service.formats.format import Chunk
 
 
@@ -134,5 +134,11 @@ def _chunks(
 
     start, stop = window or (0, None)
     yield from wanted.form.stream(
-        wanted.document, wanted.tensors, rows, start=start, stop=stop, nonfinite=wanted.asked.nonfinite
+        wanted.document,
+        wanted.tensors,
+        rows,
+        start=start,
+        stop=stop,
+        block_bytes=block_size(wanted),
+        nonfinite=wanted.asked.nonfinite,
     )

@@ -20,6 +20,7 @@ MOST_ALIASES = 8
 
 Address = tuple[str, bytes, Coding]
 Body = tuple[bytes, ...]
+Headers = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,47 +48,37 @@ class Heads:
 
 @dataclass(slots=True)
 class Reply:
-    """A finished answer. A pinned address is cacheable for longer: the same tag and bytes under another header."""
+    """A finished answer: its tag, the headers of what has a body or could have one, and the body.
+
+    A pinned address is cacheable for longer: the same tag and bytes under another header.
+    """
 
     tag: str
-    fresh: Heads
-    pinned: Heads
+    shared: Headers
+    whole: Headers
+    bodiless: Headers
     body: Body | None
     cost: int = 0
     again: bool = False
     addresses: list[Address] = field(default_factory=list)
+    _heads: dict[bool, Heads] = field(default_factory=dict)
 
     def heads(self, pinned: bool) -> Heads:
-        return self.pinned if pinned else self.fresh
+        """Made when first asked for: most replies are pinned always or never."""
+        heads = self._heads.get(pinned)
+        if heads is None:
+            common = [("ETag", self.tag), ("Cache-Control", IMMUTABLE if pinned else FRESH), *self.shared]
+            whole, bodiless = encoded([*common, *self.whole]), encoded([*common, *self.bodiless])
+            heads = self._heads[pinned] = Heads(head(200, whole), head(200, bodiless), head(304, encoded(common)))
+        return heads
 
     def to(self, method: str, if_none_match: bytes | None, pinned: bool) -> tuple[Head, Body] | None:
         """What a repeated request is answered with; None where that is a body that is not here."""
-        heads = self.pinned if pinned else self.fresh
         if if_none_match is not None and none_match(if_none_match.decode("latin-1"), self.tag) == "unmodified":
-            return heads.unmodified, ()
+            return self.heads(pinned).unmodified, ()
         if method == "HEAD":
-            return heads.bodiless, ()
-        return None if self.body is None else (heads.whole, self.body)
-
-
-def make_reply(
-    tag: str,
-    shared: list[tuple[str, str]],
-    whole: list[tuple[str, str]],
-    bodiless: list[tuple[str, str]],
-    body: Body | None,
-) -> Reply:
-    """A reply from the headers of all three answers, and of those with and without a body."""
-
-    def heads(freshness: str) -> Heads:
-        common = [("ETag", tag), ("Cache-Control", freshness), *shared]
-        return Heads(
-            head(200, encoded([*common, *whole])),
-            head(200, encoded([*common, *bodiless])),
-            head(304, encoded(common)),
-        )
-
-    return Reply(tag, heads(FRESH), heads(IMMUTABLE), body)
+            return self.heads(pinned).bodiless, ()
+        return None if self.body is None else (self.heads(pinned).whole, self.body)
 
 
 class ReplyCache:

@@ -8,7 +8,7 @@ from service.api.codings import PAYS_BYTES, Coding
 from service.api.limits import refuse_large
 from service.api.query import Asked, choose
 from service.api.resources import Resources
-from service.engine.scheme import Inputs, Params, Scheme, Tensors
+from service.engine.scheme import Inputs, Params, Scheme, Tensor, Tensors
 from service.formats import FORMATS
 from service.formats.format import BLOCK_BYTES, Format
 
@@ -17,6 +17,9 @@ Headers = list[tuple[str, str]]
 # What computing takes, in bytes of the block that is computed: the block, the temporaries of its making (at most
 # six times as much was measured), and the block before it, which is being sent.
 BLOCK_FACTOR = 8
+# Tables of wide rows are computed in larger blocks: of 4096 channels, four times as many take 0.6 of the time for each.
+BLOCK_ROWS = 1024
+LARGEST_BLOCK = 4 * BLOCK_BYTES
 # What any request takes besides: its task, parameters and headers.
 REQUEST_BYTES = 1 << 16
 TEXTUAL = ("json", "csv")
@@ -148,7 +151,16 @@ def whole_bytes(wanted: Wanted) -> int:
 
 def block_bytes(wanted: Wanted) -> int:
     """What one block of rows takes while it is made and sent; a row wider than a block is a block."""
-    tensors = wanted.tensors.values()
-    row = max(tensor.nbytes // max(1, tensor.rows) for tensor in tensors)
-    block = max(row, min(BLOCK_BYTES, sum(tensor.nbytes for tensor in tensors)))
+    row = max(_row_bytes(tensor) for tensor in wanted.tensors.values())
+    block = max(row, min(block_size(wanted), sum(tensor.nbytes for tensor in wanted.tensors.values())))
     return BLOCK_FACTOR * block + wanted.state_bytes + REQUEST_BYTES
+
+
+def block_size(wanted: Wanted) -> int:
+    """How large a block is: large enough for rows to share the work that one block takes, as far as memory allows."""
+    row = max(_row_bytes(tensor) for tensor in wanted.tensors.values())
+    return max(BLOCK_BYTES, min(BLOCK_ROWS * row, LARGEST_BLOCK))
+
+
+def _row_bytes(tensor: Tensor) -> int:
+    return tensor.nbytes // max(1, tensor.rows)

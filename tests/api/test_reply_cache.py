@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from service.api.problems import Problem, problem_from
-from service.api.reply_cache import ENTRY_BYTES, MOST_ALIASES, Address, Reply, ReplyCache, make_reply
+from service.api.reply_cache import ENTRY_BYTES, MOST_ALIASES, Address, Reply, ReplyCache
 from tests.api.requests import GETS_IN_EVERY_FORMAT, Asked
 from tests.clients import Client, in_process, settings
 
@@ -17,12 +17,12 @@ KIB = 1024
 
 def reply(size: int) -> Reply:
     """One that is counted as so many bytes, but for the length of its request."""
-    return make_reply('"t"', [], [], [], (bytes(size - ENTRY_BYTES),))
+    return Reply('"t"', [], [], [], (bytes(size - ENTRY_BYTES),))
 
 
 def heads() -> Reply:
     """One of which only HEAD and 304 are known."""
-    return make_reply('"t"', [], [], [], None)
+    return Reply('"t"', [], [], [], None)
 
 
 def at(name: bytes, path: str = "/") -> Address:
@@ -112,14 +112,14 @@ def test_a_body_takes_the_place_of_what_was_known_without_it() -> None:
     found = cache.by_address(at(b"a"))
     assert found is not None
     assert found[0].to("GET", None, pinned=False) is None
-    assert found[0].to("HEAD", None, pinned=False) == (found[0].fresh.bodiless, ())
-    assert found[0].to("GET", b"*", pinned=True) == (found[0].pinned.unmodified, ())
+    assert found[0].to("HEAD", None, pinned=False) == (found[0].heads(False).bodiless, ())
+    assert found[0].to("GET", b"*", pinned=True) == (found[0].heads(True).unmodified, ())
     with_body = reply(ENTRY_BYTES + 3)
     cache.keep(b"a", with_body)
     cache.keep(b"a", heads())
     assert cache.by_address(at(b"a")) is None
     assert cache.by_request(b"a") is with_body
-    assert with_body.to("GET", b'"u"', pinned=False) == (with_body.fresh.whole, (bytes(3),))
+    assert with_body.to("GET", b'"u"', pinned=False) == (with_body.heads(False).whole, (bytes(3),))
     assert cache.held_bytes == ENTRY_BYTES + 4
 
 

@@ -27,27 +27,31 @@ def resident() -> int:
 
 
 @pytest.mark.parametrize("transport", list(TRANSPORTS))
+@pytest.mark.parametrize("kept_bytes", [0, 2**26])
 @pytest.mark.parametrize("extension", list(FORMATS))
-def test_blocks_make_the_same_answer(transport: str, extension: str) -> None:
+def test_blocks_make_the_same_answer(transport: str, kept_bytes: int, extension: str) -> None:
+    """Whether they are kept for the next who asks, or let go once sent."""
     ending = "" if extension == "json" else f".{extension}"
     target = f"/v1/encodings/sinusoidal{ending}?{TABLE}"
     with TRANSPORTS[transport](settings(stream_bytes=2**40)) as client:
         whole = client.get(target)
-    with TRANSPORTS[transport](settings(stream_bytes=1000)) as client:
+    with TRANSPORTS[transport](settings(stream_bytes=1000, reply_cache_bytes=kept_bytes)) as client:
         streamed = client.get(target)
-        assert client.resources.replies.held_bytes == 0
         # The share is given back after the last byte, which the client may have read by then.
         wait_until(lambda: client.resources.budget.in_use == 0)
-        head = client.head(target)
-    assert whole.status_code == streamed.status_code == 200
-    assert streamed.content == whole.content
+        wait_until(lambda: client.resources.under_way == {})
+        assert (client.resources.replies.held_bytes > len(whole.content) // 3) == (kept_bytes > 0)
+        head, again = client.head(target), client.get(target)
+    assert whole.status_code == streamed.status_code == again.status_code == 200
+    assert streamed.content == whole.content == again.content
     assert streamed.headers["etag"] == whole.headers["etag"] == head.headers["etag"]
     unlike = {"server-timing", "x-request-id", "date", "transfer-encoding"}
     unlike |= {"content-length"} if extension in ("json", "csv") else set()
     shown = [
-        {key: value for key, value in reply.headers.items() if key not in unlike} for reply in (whole, streamed, head)
+        {key: value for key, value in reply.headers.items() if key not in unlike}
+        for reply in (whole, streamed, head, again)
     ]
-    assert shown[0] == shown[1] == shown[2]
+    assert shown[0] == shown[1] == shown[2] == shown[3]
 
 
 @pytest.mark.parametrize("extension", ["npy", "npz", "safetensors", "json"])
