@@ -29,8 +29,14 @@ class Found:
 
 
 def address_of(scope: Scope) -> Address:
-    """What a repeated request is known by: path, query, and the coding that it takes."""
-    return scope["path"], scope["query_string"], accepted(_noted(scope["headers"]).get(b"accept-encoding"))
+    """What a repeated request is known by: its target as it was sent, and the coding that it takes."""
+    return target_of(scope), accepted(_noted(scope["headers"]).get(b"accept-encoding"))
+
+
+def target_of(scope: Scope) -> bytes:
+    """Path and query as they were sent."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    return path + b"?" + scope["query_string"] if scope["query_string"] else path
 
 
 class Door:
@@ -41,14 +47,14 @@ class Door:
         self.resources = resources
         self.gate = resources.gate
 
-    def find(self, scope: Scope) -> Found | None:
-        """The finished reply to a request that was answered before, or None."""
+    def find(self, scope: Scope, target: bytes) -> Found | None:
+        """The finished reply to a request that was answered before, or None. Of the scope only method and headers are
+        looked at, and by the gate's checks: a server that parses no further need not."""
         method = scope["method"]
         if method not in ("GET", "HEAD"):
             return None
         noted = _noted(scope["headers"])
-        address = scope["path"], scope["query_string"], accepted(noted.get(b"accept-encoding"))
-        known = self.resources.replies.by_address(address)
+        known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
         if known is None or not _NOT_REPEATED.isdisjoint(noted):
             return None
         reply, pinned = known
@@ -66,7 +72,7 @@ class Door:
             await self.app(scope, receive, send)
             return
         problem = _out_of_bounds(scope, self.resources)
-        found = None if problem else self.find(scope)
+        found = None if problem else self.find(scope, target_of(scope))
         if found is None:
             await self._pass_on(scope, receive, send, problem)
             return
@@ -111,8 +117,7 @@ def _noted(headers: RawHeaders) -> dict[bytes, bytes]:
 
 def _out_of_bounds(scope: Scope, resources: Resources) -> Problem | None:
     """The bounds on address and header, for servers that do not keep them themselves."""
-    raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
-    length = len(raw_path) + len(scope["query_string"])
+    length = len(target_of(scope))
     if length > resources.url_bytes:
         detail = f"the address has {length} bytes; {resources.url_bytes} are read: long lists go in the body of a POST"
         return Problem("uri-too-long", detail)

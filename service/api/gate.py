@@ -36,7 +36,8 @@ class Admitted:
 class Gate:
     """One for the process.
 
-    `checks` are asked in order, and the first problem stands. `counts` has the number of answers by way and status:
+    `checks` are asked in order, and the first problem stands; of a repeated request's scope they see the method, the
+    headers and the client, for its path was not parsed. `counts` has the number of answers by way and status:
     `repeated` from the cache of replies, `made` by the app, `early` refused by the protocol.
     """
 

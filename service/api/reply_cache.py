@@ -18,7 +18,7 @@ from service.api.codings import Coding
 ENTRY_BYTES = 6144
 MOST_ALIASES = 8
 
-Address = tuple[str, bytes, Coding]
+Address = tuple[bytes, Coding]
 Body = tuple[bytes, ...]
 Headers = list[tuple[str, str]]
 
@@ -102,7 +102,7 @@ class ReplyCache:
         return size + ENTRY_BYTES <= self.largest - ENTRY_BYTES
 
     def by_address(self, address: Address) -> tuple[Reply, bool] | None:
-        """The reply to a raw path and query that were answered before, and whether they pin the revision."""
+        """The reply to a target that was answered before, and whether they pin the revision."""
         found = self._requests.get(address)
         if found is None:
             return None
@@ -129,13 +129,13 @@ class ReplyCache:
         self._shrink()
 
     def alias(self, request: bytes, address: Address, pinned: bool) -> None:
-        """Let a raw address find this reply before any parsing, a few spellings a reply."""
+        """Let a target, as it was sent, find this reply before any parsing, a few spellings a reply."""
         reply = self._peek(request)
         if reply is None or address in self._requests or len(reply.addresses) >= MOST_ALIASES:
             return
         self._requests[address] = (request, reply, pinned)
         reply.addresses.append(address)
-        grown = len(address[0]) + len(address[1])
+        grown = len(address[0])
         reply.cost += grown
         self.held_bytes += grown
         self._again_bytes += grown if reply.again else 0

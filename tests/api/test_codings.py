@@ -51,7 +51,7 @@ def test_what_is_accepted(header: bytes | None, coding: str) -> None:
 
 
 def test_blocks_are_coded_as_one() -> None:
-    blocks = [b"", b"abc" * 1000, b"", memoryview(b"def" * 1000)]
+    blocks: list[bytes | memoryview] = [b"", b"abc" * 1000, b"", memoryview(b"def" * 1000)]
     coded = b"".join(gzipped(iter(blocks)))
     assert gzip.decompress(coded) == b"abc" * 1000 + b"def" * 1000
     assert coded == b"".join(gzipped([b"abc" * 1000 + b"def" * 1000]))

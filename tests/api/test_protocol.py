@@ -158,9 +158,9 @@ def test_a_slow_answer_is_not_cut(client: Client) -> None:
 
 def test_a_late_second_request_does_not_disturb_the_first_answer(client: Client) -> None:
     client.send(b"GET /slow?seconds=0.6 HTTP/1.1\r\nHost: x\r\n\r\n" + GET[:9])
-    answer = client.read()
-    assert answer.startswith(OK)
-    assert answer.endswith(b"slept")
+    first, between, second = client.read().partition(b"slept")
+    assert first.startswith(OK)
+    refused(between[5:] + second, 408, "request-timeout")
 
 
 @pytest.mark.parametrize("size", [500, 501])
@@ -267,8 +267,28 @@ def test_a_broken_body_is_400_while_the_app_waits_for_it(client: Client) -> None
     refused(client.read(), 400, "bad-request")
 
 
-def test_a_broken_second_request_does_not_disturb_the_first_answer(client: Client) -> None:
-    client.send(b"GET /slow?seconds=0.1 HTTP/1.1\r\nHost: x\r\n\r\n" + b"nonsense\r\n\r\n")
+SLOW = b"GET /slow?seconds=0.1 HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"nonsense\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nnonsense\r\n",
+    ],
+)
+@pytest.mark.parametrize("before", [1, 2])
+def test_a_broken_request_is_refused_after_the_answers_before_it(before: int, broken: bytes, client: Client) -> None:
+    client.send(SLOW * before + broken)
+    answer = client.read()
+    assert answer.count(b"HTTP/1.1 200 OK") == answer.count(b"slept") == before
+    start = answer.rindex(b"HTTP/1.1")
+    assert answer[:start].endswith(b"slept")
+    refused(answer[start:], 400, "bad-request")
+
+
+def test_after_an_answer_that_closes_the_connection_nothing_comes(client: Client) -> None:
+    client.send(SLOW.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + b"nonsense\r\n\r\n")
     answer = client.read()
     assert answer.endswith(b"slept")
     assert answer.count(b"HTTP/1.1") == 1

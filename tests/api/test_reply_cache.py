@@ -25,8 +25,8 @@ def heads() -> Reply:
     return Reply('"t"', [], [], [], None)
 
 
-def at(name: bytes, path: str = "/") -> Address:
-    return path, name, "identity"
+def at(name: bytes, path: bytes = b"/") -> Address:
+    return path + name, "identity"
 
 
 def test_the_longest_unused_goes_first() -> None:
@@ -84,7 +84,7 @@ def test_the_bytes_add_up_whatever_comes() -> None:
             case 1:
                 cache.keep(name, heads())
             case 2:
-                cache.alias(name, at(name, "/" * random.randrange(99)), pinned=False)
+                cache.alias(name, at(name, b"/" * random.randrange(99)), pinned=False)
             case _:
                 cache.by_request(name)
         held = [each for queue in (cache._new, cache._again) for each in queue.values()]
@@ -128,7 +128,7 @@ def test_spellings_are_counted_and_few() -> None:
     cache.keep(b"a", reply(7 * KIB))
     first = cache.by_request(b"a")
     before = cache.held_bytes
-    addresses = [at(b"%03d" % number, "/path") for number in range(2 * MOST_ALIASES)]
+    addresses = [at(b"%03d" % number, b"/path") for number in range(2 * MOST_ALIASES)]
     for address in addresses:
         cache.alias(b"a", address, pinned=False)
     assert [cache.by_address(address) == (first, False) for address in addresses] == (
@@ -147,7 +147,7 @@ def test_long_spellings_push_out_what_is_old() -> None:
         cache.keep(b"%d" % number, reply(8 * KIB))
     assert cache.by_request(b"0") is not None
     for number in range(MOST_ALIASES):
-        cache.alias(b"0", at(b"%d" % number, "/" * 4000), pinned=False)
+        cache.alias(b"0", at(b"%d" % number, b"/" * 4000), pinned=False)
     assert cache.held_bytes <= 80 * KIB
     assert cache.by_request(b"1") is None
     assert cache.by_request(b"0") is not None
