@@ -15,7 +15,7 @@ from service.api.pasted import in_body
 from service.api.problems import Problem
 from service.api.query import read_asked, textual, with_structured
 from service.api.replies import Bytes, Followed, Streamed
-from service.api.reply_cache import Reply
+from service.api.reply_cache import Reply, lines_of
 from service.api.resources import Resources
 from service.api.wanted import (
     Headers,
@@ -63,7 +63,7 @@ async def _whole(request: Request, making: Making, tag: str, headers: Headers, r
     reply = resources.replies.by_request(making.key)
     if reply is not None and reply.body is not None:
         resources.replies.alias(making.key, address_of(request.scope), pinned)
-        return Bytes(200, reply.heads(pinned).whole.headers, *reply.body)
+        return Bytes(200, reply.get(pinned).headers, *reply.body)
     stream = wanted.bound > resources.stream_bytes
     if stream and not _can_keep(making, resources):
         _remember(request, making, tag, resources)
@@ -91,9 +91,9 @@ def _reply(making: Making, tag: str, body: tuple[bytes, ...] | None) -> Reply:
     wanted, size = making.wanted, None if body is None else sum(map(len, body))
     return Reply(
         tag,
-        coding_headers(wanted),
-        file_headers(wanted, size, making.coding),
-        file_headers(wanted, wanted.size, making.coding),
+        lines_of(encoded(coding_headers(wanted))),
+        lines_of(encoded(file_headers(wanted, size, making.coding))),
+        lines_of(encoded(file_headers(wanted, wanted.size, making.coding))),
         body,
     )
 

@@ -11,7 +11,7 @@ from service.api.caching import RawHeaders
 from service.api.codings import accepted
 from service.api.problems import MEDIA_TYPE, Problem
 from service.api.replies import send_blocks
-from service.api.reply_cache import Address, Body, Head, head
+from service.api.reply_cache import Address, Body, Head, lines_of
 from service.api.resources import Resources
 
 # What a repeated answer cannot be given to: a part of it, and a request whose body wants to be read or refused.
@@ -147,4 +147,4 @@ def _refusal(problem: Problem, request_id: bytes, method: str) -> tuple[Head, Bo
         (b"cache-control", b"no-store"),
         *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in problem.headers.items()),
     ]
-    return head(problem.status, headers), () if method == "HEAD" else (body,)
+    return Head(problem.status, lines_of(headers)), () if method == "HEAD" else (body,)

@@ -11,74 +11,72 @@ holds what HEAD and 304 say of an answer that is too large to keep, or was not c
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from service.api.caching import FRESH, IMMUTABLE, RawHeaders, encoded, none_match
+from service.api.caching import FRESH, IMMUTABLE, RawHeaders, none_match
 from service.api.codings import Coding
 
-# What one entry costs besides its body and keys: headers, their lines and Python objects; about 4 KB measured.
-ENTRY_BYTES = 6144
+# What one entry costs besides its body and keys: header lines, dictionaries and Python objects; ENTRY_MEASURED.
+ENTRY_BYTES = 4096
 MOST_ALIASES = 8
 
 Address = tuple[bytes, Coding]
 Body = tuple[bytes, ...]
-Headers = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Status and header of an answer, and the same as the lines that go onto the wire."""
+    """Status and header of an answer, as the lines that go onto the wire: they take a fifth of what a list does.
+
+    >>> Head(200, b"etag: \\"x\\"\\r\\nvary: Accept\\r\\n").headers
+    [(b'etag', b'"x"'), (b'vary', b'Accept')]
+    """
 
     status: int
-    headers: RawHeaders
     lines: bytes
 
+    @property
+    def headers(self) -> RawHeaders:
+        """The same as ASGI wants it."""
+        pairs = (line.partition(b": ") for line in self.lines.split(b"\r\n")[:-1])
+        return [(name, value) for name, _, value in pairs]
 
-def head(status: int, headers: RawHeaders) -> Head:
-    """Join the header lines once, rather than for every request."""
-    return Head(status, headers, b"".join(b"%s: %s\r\n" % pair for pair in headers))
 
-
-@dataclass(frozen=True, slots=True)
-class Heads:
-    """What a GET, a HEAD and a 304 begin with."""
-
-    whole: Head
-    bodiless: Head
-    unmodified: Head
+def lines_of(headers: RawHeaders) -> bytes:
+    return b"".join(b"%s: %s\r\n" % pair for pair in headers)
 
 
 @dataclass(slots=True)
 class Reply:
-    """A finished answer: its tag, the headers of what has a body or could have one, and the body.
+    """A finished answer: its tag, the header lines of every answer, of a GET and of a HEAD, and the body.
 
     A pinned address is cacheable for longer: the same tag and bytes under another header.
     """
 
     tag: str
-    shared: Headers
-    whole: Headers
-    bodiless: Headers
+    shared: bytes
+    whole: bytes
+    bodiless: bytes
     body: Body | None
     cost: int = 0
     again: bool = False
     addresses: list[Address] = field(default_factory=list)
-    _heads: dict[bool, Heads] = field(default_factory=dict)
-
-    def heads(self, pinned: bool) -> Heads:
-        """Made when first asked for: most replies are pinned always or never."""
-        heads = self._heads.get(pinned)
-        if heads is None:
-            common = [("ETag", self.tag), ("Cache-Control", IMMUTABLE if pinned else FRESH), *self.shared]
-            whole, bodiless = encoded([*common, *self.whole]), encoded([*common, *self.bodiless])
-            heads = self._heads[pinned] = Heads(head(200, whole), head(200, bodiless), head(304, encoded(common)))
-        return heads
 
     def to(self, method: str, if_none_match: bytes | None, pinned: bool) -> tuple[Head, Body] | None:
         """What a repeated request is answered with; None where that is a body that is not here."""
         if if_none_match is not None and none_match(if_none_match.decode("latin-1"), self.tag) == "unmodified":
-            return self.heads(pinned).unmodified, ()
+            return self._head(304, pinned, b""), ()
         if method == "HEAD":
-            return self.heads(pinned).bodiless, ()
-        return None if self.body is None else (self.heads(pinned).whole, self.body)
+            return self._head(200, pinned, self.bodiless), ()
+        return None if self.body is None else (self.get(pinned), self.body)
+
+    def get(self, pinned: bool) -> Head:
+        """What a GET begins with."""
+        return self._head(200, pinned, self.whole)
+
+    def _head(self, status: int, pinned: bool, rest: bytes) -> Head:
+        return Head(status, b"etag: " + self.tag.encode() + (_PINNED if pinned else _FRESH) + self.shared + rest)
+
+
+_FRESH, _PINNED = (f"\r\ncache-control: {each}\r\n".encode() for each in (FRESH, IMMUTABLE))
 
 
 class ReplyCache:

@@ -78,7 +78,7 @@ def test_blocks_are_bytes_of_their_own() -> None:
 
 def test_a_large_table_is_computed_once_and_kept(streaming: Client) -> None:
     target = f"{TABLE}&base=81"
-    calls: list[Call] = [("GET", target, {})] * 20 + [("GET", target + "&revision=1", {})] * 20
+    calls: list[Call] = [("GET", each, {}) for each in (target, target + "&revision=1") for _ in range(20)]
     with watched("encodings", "sinusoidal") as gate:
         gate.shut()
         streaming.loop.call_soon_threadsafe(streaming.loop.call_later, 0.5, gate.open)

@@ -8,21 +8,23 @@ from typing import Any
 import pytest
 
 from service.api.problems import Problem, problem_from
-from service.api.reply_cache import ENTRY_BYTES, MOST_ALIASES, Address, Reply, ReplyCache
+from service.api.reply_cache import ENTRY_BYTES, MOST_ALIASES, Address, Head, Reply, ReplyCache
 from tests.api.requests import GETS_IN_EVERY_FORMAT, Asked
 from tests.clients import Client, in_process, settings
 
 KIB = 1024
+FRESH = b'etag: "t"\r\ncache-control: public, max-age=3600\r\n'
+PINNED = b'etag: "t"\r\ncache-control: public, max-age=31536000, immutable\r\n'
 
 
 def reply(size: int) -> Reply:
     """One that is counted as so many bytes, but for the length of its request."""
-    return Reply('"t"', [], [], [], (bytes(size - ENTRY_BYTES),))
+    return Reply('"t"', b"vary: x\r\n", b"length: 3\r\n", b"length: ?\r\n", (bytes(size - ENTRY_BYTES),))
 
 
 def heads() -> Reply:
     """One of which only HEAD and 304 are known."""
-    return Reply('"t"', [], [], [], None)
+    return Reply('"t"', b"vary: x\r\n", b"length: 3\r\n", b"length: ?\r\n", None)
 
 
 def at(name: bytes, path: bytes = b"/") -> Address:
@@ -112,14 +114,17 @@ def test_a_body_takes_the_place_of_what_was_known_without_it() -> None:
     found = cache.by_address(at(b"a"))
     assert found is not None
     assert found[0].to("GET", None, pinned=False) is None
-    assert found[0].to("HEAD", None, pinned=False) == (found[0].heads(False).bodiless, ())
-    assert found[0].to("GET", b"*", pinned=True) == (found[0].heads(True).unmodified, ())
+    assert found[0].to("HEAD", None, pinned=False) == (Head(200, FRESH + b"vary: x\r\nlength: ?\r\n"), ())
+    assert found[0].to("GET", b"*", pinned=True) == (Head(304, PINNED + b"vary: x\r\n"), ())
     with_body = reply(ENTRY_BYTES + 3)
     cache.keep(b"a", with_body)
     cache.keep(b"a", heads())
     assert cache.by_address(at(b"a")) is None
     assert cache.by_request(b"a") is with_body
-    assert with_body.to("GET", b'"u"', pinned=False) == (with_body.heads(False).whole, (bytes(3),))
+    assert with_body.to("GET", b'"u"', pinned=False) == (
+        Head(200, FRESH + b"vary: x\r\nlength: 3\r\n"),
+        (bytes(3),),
+    )
     assert cache.held_bytes == ENTRY_BYTES + 4
 
 
