@@ -20,7 +20,8 @@ _RANGE = re.compile(r"bytes=(\d{0,4000})-(\d{0,4000})", re.ASCII | re.IGNORECASE
 
 def canonical(parts: dict[str, Any]) -> bytes:
     """The one spelling of a request: sorted keys, defaults filled in, numbers normalised."""
-    return orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+    # A copy, for orjson's own bytes keep the 8 KB that it began with, and this is a key that is kept.
+    return memoryview(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).tobytes()
 
 
 def etag(request: bytes, format_revision: str) -> str:

@@ -94,8 +94,8 @@ QUERIES = ("", "&", "&x=1", "&length=3", "&dim=%zz", "&%00=%ff", "&@9000@", "&le
 @st.composite
 def requests(draw: st.DrawFn, tags: list[str]) -> bytes:
     """One request, well-formed or not; never one that leaves the server waiting for more."""
-    target = draw(st.sampled_from(KNOWN)) + draw(st.one_of(st.just(""), st.sampled_from(QUERIES)))
-    method = draw(st.sampled_from(("GET", "GET", "GET", "HEAD", "POST", "OPTIONS", "DELETE", "BREW")))
+    target = draw(st.sampled_from(KNOWN)) + (draw(st.sampled_from(QUERIES)) if draw(st.integers(0, 3)) == 3 else "")
+    method = draw(st.sampled_from(("GET", "GET", "GET", "GET", "HEAD", "HEAD", "POST", "OPTIONS", "DELETE", "BREW")))
     if method == "GET" and target.startswith(LARGE):
         method = "HEAD"  # a gigabyte
     version = draw(st.sampled_from(("1.1", "1.1", "1.1", "1.0")))
@@ -103,14 +103,14 @@ def requests(draw: st.DrawFn, tags: list[str]) -> bytes:
     fields = [f"{method} {target} HTTP/{version}".encode(), b"Host: x"]
     if draw(st.booleans()):
         fields.append(b"If-None-Match: " + draw(st.sampled_from(TAGS)).format(tag, tag).encode())
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 3)) == 3:
         fields.append(b"Range: " + draw(st.sampled_from(RANGES)).encode())
         fields.append(b"If-Range: " + draw(st.sampled_from((tag, '"x"', "*"))).encode())
     if draw(st.booleans()):
         fields.append(b"Accept-Encoding: " + draw(st.sampled_from(CODINGS)).encode())
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 3)) == 3:
         fields.append(b"X-Request-ID: " + draw(st.sampled_from(IDS)).encode())
-    fields += draw(st.lists(st.sampled_from(ODD), max_size=2)) if draw(st.integers(0, 2)) == 0 else []
+    fields += draw(st.lists(st.sampled_from(ODD), max_size=2)) if draw(st.integers(0, 3)) == 3 else []
     return b"\r\n".join(fields) + b"\r\n\r\n"
 
 
@@ -141,7 +141,7 @@ def test_both_ways_say_the_same(pair: Pair) -> None:
 
     same()
     repeated = [counts.counts for counts in pair.gates]
-    assert sum(count for (way, _), count in repeated[0].items() if way == "repeated") > 50
+    assert sum(count for (way, _), count in repeated[0].items() if way == "repeated") > 40
     assert {status for way, status in repeated[0] if way == "repeated"} == {200, 304}
     assert not any(way == "repeated" for way, _ in repeated[1])
     assert pair.gates[0].counts.total() > before
