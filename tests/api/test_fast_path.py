@@ -127,10 +127,12 @@ def test_both_ways_say_the_same(pair: Pair) -> None:
     assert len(tags) == 2 * len(KNOWN)
     before = pair.gates[0].counts.total()
 
-    @examples(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+    @examples(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
     @given(st.lists(requests(tags), min_size=1, max_size=4))
     @example([b"GET " + SMALL.encode() + b" HTTP/1.1\r\nHost: x\r\n\r\n"] * 20)
     @example([b"GET " + TEXT.encode() + b" HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n"])
+    @example([b"GET " + SMALL.encode() + b" HTTP/1.1\r\nHost: x\r\nIf-None-Match: W/*, *\r\nIf-None-Match: *\r\n\r\n"])
+    @example([b"HEAD " + LARGE.encode() + b" HTTP/1.1\r\nHost: x\r\nIf-None-Match: *\r\n\r\n"])
     @example([b"GET " + SMALL.encode() + b" HTTP/1.1\r\n\r\n"])
     @example([b"GET http://x" + SMALL.encode() + b" HTTP/1.1\r\nHost: x\r\n\r\n"])
     @example([b"GET " + SMALL.encode() + b" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"])
