@@ -19,6 +19,7 @@ from service.api.early import header_too_large, no_host, not_http, request_timeo
 from service.api.polite import Polite
 from service.api.problems import Problem
 from service.api.repeating import Repeating
+from service.api.unframed import Unframed
 
 if TYPE_CHECKING:
     from service.api.configuration import Config
@@ -172,6 +173,8 @@ class Protocol(Repeating):
             if self.repeat():
                 return
             super().on_headers_complete()
+            if self.parser.get_http_version() == "1.0":
+                self.cycle.__class__ = Unframed
             if not self.cycle.keep_alive and not self.cycle.response_complete:
                 self.cycle.transport = cast(asyncio.Transport, Polite(self))
         elif self.parser.get_method() == b"CONNECT":

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from service.formats import FORMATS
+from service.main import create_app
 from tests.api.gates import watched
 from tests.clients import TRANSPORTS, Client, in_process, settings
-from tests.live import wait_until
+from tests.live import Client as Connection
+from tests.live import live, wait_until
 
 TABLE = "length=3000&dim=64"
 LARGE = "/v1/encodings/sinusoidal.npy?length=2000000&dim=256"
@@ -218,3 +220,19 @@ def test_a_streamed_zip_is_whole(client: Client) -> None:
     with zipfile.ZipFile(BytesIO(reply.content)) as archive:
         assert archive.testzip() is None
         assert archive.namelist() == ["cos.npy", "sin.npy", "parameters.json"]
+
+
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+def test_a_client_of_http_1_0_gets_no_chunks(method: bytes) -> None:
+    """The length of JSON is not known when it begins: the body ends with the connection."""
+    target = f"/v1/encodings/sinusoidal?{TABLE}"
+    chosen = settings(port=0, stream_bytes=1000, reply_cache_bytes=0)
+    with in_process(chosen) as client:
+        whole = client.get(target).content
+    with live(create_app(chosen), chosen) as server, Connection(server.port) as connection:
+        connection.send(method + b" " + target.encode() + b" HTTP/1.0\r\n\r\n")
+        head, _, body = connection.read().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert b"transfer-encoding" not in head
+    assert b"connection: close" in head
+    assert body == (whole if method == b"GET" else b"")

@@ -28,7 +28,7 @@ def beside_nginx(name: str, least: float, options: Options, by_bytes: bool) -> l
             return found.bytes_rate / 1e6 if by_bytes else found.rate
 
         ours = in_turn(options.pairs, lambda: rate(service, path), lambda: rate(static, "/file"))
-        bare = in_turn(max(1, options.pairs // 2), lambda: rate(callable_, f"/{size}"), lambda: rate(static, "/file"))
+        bare = in_turn(options.pairs, lambda: rate(callable_, f"/{size}"), lambda: rate(static, "/file"))
     unit = "MB/s" if by_bytes else "requests/s"
     line = at_least(f"repeated {name} npy", ours, unit, "nginx, static file", least)
     known = Line(
