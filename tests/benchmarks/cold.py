@@ -1,4 +1,4 @@
-"""Rows about answers that nobody asked for before: every request has parameters of its own."""
+"""Rows about answers that nobody asked for before: every request has positions of its own."""
 
 from tests.benchmarks.figures import Line, Options, at_least, in_turn
 from tests.benchmarks.load import Ask, load
@@ -17,12 +17,12 @@ def _beside(ours: str, theirs: str, options: Options) -> tuple[float, float, flo
 
 
 def npy(options: Options) -> list[Line]:
-    query = "length=4096&dim=128&base=@"
+    query = "length=4096&dim=128&offset=@0000"
     found = _beside(f"/v1/encodings/sinusoidal.npy?{query}", f"/npy?{query}", options)
     return [at_least("npy 4096 x 128, cold", found, "requests/s", "bare FastAPI and numpy computing the same", 2)]
 
 
 def json(options: Options) -> list[Line]:
-    query = "length=2048&dim=128&base=@"
+    query = "length=2048&dim=128&offset=@0000"
     found = _beside(f"/v1/encodings/sinusoidal?{query}", f"/json?{query}", options)
     return [at_least("JSON 2048 x 128, cold", found, "requests/s", "FastAPI answering .tolist()", 20)]

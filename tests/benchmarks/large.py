@@ -22,11 +22,11 @@ HEADS, LENGTH, WIDTH = 16, 4096, 128
 
 def tables(options: Options) -> list[Line]:
     """A table of 4 GB, beside the rate at which this machine copies into fresh memory."""
-    rows = int(options.gigabytes * 2**30) // (4096 * 4)
+    rows = int(options.gigabytes * 2**30) // (128 * 4)
     lines = []
     with running(SERVICE, "/health/live") as service:
         for extension in ("npy", "safetensors"):
-            path = f"/v1/encodings/sinusoidal.{extension}?length={rows}&dim=4096"
+            path = f"/v1/encodings/sinusoidal.{extension}?length={rows}&dim=128"
             read(service.port, path, most=64 << 20)
             growth, copied, begun = Growth(service.pid), copying_rate(), time.perf_counter()
             count = read(service.port, path)

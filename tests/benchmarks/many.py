@@ -62,8 +62,11 @@ def workers(options: Options) -> list[Line]:
         for server in (one, both):
             for _ in range(20):
                 first_answer(server.port, path)
-        single = [load(one, Ask(path, connections=32), options.seconds, None).cpu for _ in range(options.pairs)]
-        double = [load(both, Ask(path, connections=32), options.seconds, None).cpu for _ in range(options.pairs)]
+        pairs = [
+            tuple(load(server, Ask(path, connections=32), options.seconds, None).cpu for server in (one, both))
+            for _ in range(options.pairs)
+        ]
+    single, double = zip(*pairs, strict=True)
     ratio = 2 * statistics.median(a / b for a, b in zip(single, double, strict=True))
     ours, theirs = 2 / statistics.median(double), 1 / statistics.median(single)
     show = f"{theirs:,.0f} requests/s: one worker (each with a core of {os.cpu_count()} to itself)"
