@@ -22,7 +22,7 @@ mpl.use("svg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter
 
-OUTPUT = Path(__file__).parents[1] / "growth.svg"
+OUTPUT = Path(__file__).parent / "growth.svg"
 TABLE = "/v1/encodings/sinusoidal.npy?dim=64&length={}"
 ROW_BYTES = 256
 SIZES = [1 << power for power in range(10, 31, 2)]
