@@ -54,8 +54,6 @@ class Protocol(Repeating):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.settings = config.settings
-        self.in_head = False
-        self.in_message = False
         self.ended = False
         self.head_bytes = 0
         self.hosts = 0
@@ -123,9 +121,6 @@ class Protocol(Repeating):
         if self.ended and self.is_idle():
             # These bytes ended a request that had its answer already: the connection is idle from here on.
             self.rest()
-
-    def is_arriving(self) -> bool:
-        return self.in_head or self.in_message
 
     def _start_head_timer(self) -> None:
         self.head_timer = self.loop.call_later(self.settings.header_seconds, self._head_is_late)

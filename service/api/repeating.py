@@ -20,6 +20,8 @@ class Repeating(HttpToolsProtocol):
         super().__init__(*given)
         self.door: Door | None = getattr(self.config.app, "door", None)
         self.root = self.root_path.encode("ascii")
+        self.in_head = False
+        self.in_message = False
         self.idle_until = 0.0
         self._default_headers: list[tuple[bytes, bytes]] = []
         self._default_lines = b""
@@ -30,7 +32,7 @@ class Repeating(HttpToolsProtocol):
 
     def is_arriving(self) -> bool:
         """Whether a request has begun that is not complete."""
-        raise NotImplementedError
+        return self.in_head or self.in_message
 
     def repeat(self) -> bool:
         """Answer the request whose header is complete, if its answer is ready and its turn has come."""
