@@ -100,7 +100,7 @@ class Headers:
     body: int = 0
 
 
-def by_processor(server: Running, ask: Headers, count: int = 8000, connections: int = 16) -> float:
+def by_processor(server: Running, ask: Headers, count: int = 40_000, connections: int = 16) -> float:
     """Requests for each second of the server's processor time; wrk would wait for the body of a HEAD."""
     request = f"{ask.line} HTTP/1.1\r\nHost: x\r\n{ask.fields}\r\n".encode()
     with ExitStack() as stack:

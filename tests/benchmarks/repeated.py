@@ -10,6 +10,8 @@ from tests.benchmarks.servers import BARE, CALLABLE, SERVICE, Running, first_ans
 SINUSOIDAL = "/v1/encodings/sinusoidal.npy?length={}&dim=128"
 LENGTH = {"4 KB": 8, "64 KB": 128, "1 MB": 2048, "16 MB": 32768}
 SIZE = {"4 KB": 4 << 10, "64 KB": 64 << 10, "1 MB": 1 << 20, "16 MB": 16 << 20}
+# As many requests, but for what the clock of processor time does not resolve.
+SAME = 0.95
 LARGE = SINUSOIDAL.format(2 << 20)
 
 
@@ -81,7 +83,7 @@ def bodiless(options: Options) -> list[Line]:
                 partial(by_processor, service, ask),
                 partial(by_processor, service, Headers(f"GET {small}", body=size)),
             )
-            lines.append(at_least(f"{word} for a 1 GB result", found, "requests/CPU s", "repeated 4 KB npy", 1))
+            lines.append(at_least(f"{word} for a 1 GB result", found, "requests/CPU s", "repeated 4 KB npy", SAME))
         grown = growth.peak
     return [*lines, Line("memory growth meanwhile", f"{grown:.1f} MiB", "", "", "< 64 MiB", grown < 64)]
 
