@@ -9,9 +9,9 @@ from starlette.types import Receive, Scope, Send
 
 from service.api import advice, bundle, catalogue, docs, health, inference, refusals, schemes
 from service.api.bodies import Limits
-from service.api.caching import ReplyCache
 from service.api.door import Door
 from service.api.limits import Budget
+from service.api.reply_cache import ReplyCache
 from service.api.resources import Resources, cores, work_pool
 from service.engine.tables import TableCache
 from service.partner import Partner

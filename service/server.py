@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 DONE, FAILED, REFUSED = 0, 1, 2
 BACKLOG = 2048
+# How long a thread that computes keeps the interpreter from the one that answers.
+SWITCH_SECONDS = 0.0005
 log = logging.getLogger("posenc.server")
 
 
@@ -55,6 +57,7 @@ def work(settings: Settings, sockets: Sequence[socket.socket]) -> int:
     """Answer on the given sockets: what every server process does."""
     from service.main import create_app
 
+    sys.setswitchinterval(SWITCH_SECONDS)
     Server(create_app(settings), settings).run(list(sockets))
     log.info("stopped")
     return DONE
@@ -97,7 +100,7 @@ class Server(uvicorn.Server):
     """uvicorn's server with a draining stop; no signal is raised again afterwards, so the process exits 0."""
 
     def __init__(self, app: "Starlette", settings: Settings) -> None:
-        from service.api.protocol import Config
+        from service.api.configuration import Config
 
         super().__init__(Config(app, settings))
         self.app = app

@@ -1,55 +1,38 @@
 """From a request to an answer: read, refuse, tag, compute, write. A 304, a HEAD or a refusal computes nothing."""
 
-import asyncio
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
-from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.bodies import JSON, Given, given_in, media_type, read_body, refuse_body
-from service.api.caching import FRESH, IMMUTABLE, Reply, byte_range, encoded, etag, head, if_none_match, none_match
+from service.api.caching import FRESH, IMMUTABLE, byte_range, encoded, etag, if_none_match, none_match
+from service.api.codings import Coding, accepted
+from service.api.door import address_of
 from service.api.limits import Share
+from service.api.making import Making, Timing, blocks_of, part_of, under_way, written
 from service.api.pasted import in_body
 from service.api.problems import Problem
 from service.api.query import read_asked, textual, with_structured
-from service.api.replies import Bytes, Streamed
+from service.api.replies import Bytes, Followed, Streamed
+from service.api.reply_cache import Reply, lines_of
 from service.api.resources import Resources
 from service.api.wanted import (
     Headers,
     Wanted,
     accepted_ranges,
     block_bytes,
+    coding_headers,
     content_headers,
     file_headers,
+    gains_by_coding,
     understand,
     whole_bytes,
 )
 from service.engine.scheme import Scheme
-from service.engine.tables import Call
-from service.formats.format import Chunk
 
 # Reading JSON turns a digit and a comma into a Python object: up to some twelve times the body while it lasts.
 JSON_OBJECT_FACTOR = 12
-
-
-@dataclass(slots=True)
-class Timing:
-    """Seconds spent waiting for the pool, computing rows, and writing them."""
-
-    asked: float = field(default_factory=time.perf_counter)
-    started: float = 0.0
-    compute: float = 0.0
-    done: float = 0.0
-
-    def header(self) -> str:
-        """As Server-Timing states it, in milliseconds."""
-        encode = self.done - self.started - self.compute
-        parts = (("queue", self.started - self.asked), ("compute", self.compute), ("encode", encode))
-        return ", ".join(f"{name};dur={max(0.0, seconds) * 1000:.2f}" for name, seconds in parts)
 
 
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
@@ -57,25 +40,76 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
     refuse_body(request)
     asked = read_asked(scheme, request.scope["query_string"], blocks=())
     wanted = understand(scheme, asked, extension, {}, resources)
-    key = wanted.canonical()
-    tag = etag(key, wanted.form.revision)
-    headers = [("ETag", tag), ("Cache-Control", IMMUTABLE if asked.pinned else FRESH)]
+    making = Making(wanted, _coding(request, wanted), wanted.canonical())
+    tag = etag(making.key, making.revision)
+    shared = coding_headers(wanted)
+    headers = [("ETag", tag), ("Cache-Control", IMMUTABLE if asked.pinned else FRESH), *shared]
     if none_match(if_none_match(request.scope["headers"]), tag) == "unmodified":
-        return Bytes(304, encoded(headers), b"")
+        _remember(request, making, tag, resources)
+        return Bytes(304, encoded(headers))
     if request.method == "HEAD":
-        return Bytes(200, encoded([*headers, *file_headers(wanted, wanted.size)]), b"")
+        _remember(request, making, tag, resources)
+        return Bytes(200, encoded([*headers, *file_headers(wanted, wanted.size, making.coding)]))
     if wanted.form.ranges == "bytes" and wanted.size is not None:
         window = byte_range(request.headers.get("range"), request.headers.get("if-range"), tag, wanted.size)
         if window != "whole":
             return _part(wanted, headers, window, resources)
-    if wanted.bound > resources.stream_bytes:
-        return _streamed(wanted, [*headers, *accepted_ranges(wanted)], resources, Share(resources.budget))
-    # A pinned address is cacheable for longer: the same tag and bytes, under other headers.
-    key += b"pinned" if asked.pinned else b""
-    reply, timing = await _reply(wanted, key, tag, headers, resources)
-    resources.replies.alias(key, (request.scope["path"], request.scope["query_string"]))
-    extra = [] if timing is None else encoded([("Server-Timing", timing.header())])
-    return Bytes(200, [*reply.whole.headers, *extra], reply.body)
+    return await _whole(request, making, tag, headers, resources)
+
+
+async def _whole(request: Request, making: Making, tag: str, headers: Headers, resources: Resources) -> Response:
+    """200: from the cache, from the request that is making it now, made here and kept, or streamed."""
+    wanted, pinned = making.wanted, making.wanted.asked.pinned
+    reply = resources.replies.by_request(making.key)
+    if reply is not None and reply.body is not None:
+        resources.replies.alias(making.key, address_of(request.scope), pinned)
+        return Bytes(200, reply.get(pinned).headers, *reply.body)
+    stream = wanted.bound > resources.stream_bytes
+    if stream and not _can_keep(making, resources):
+        _remember(request, making, tag, resources)
+        return _streamed(making, [*headers, *accepted_ranges(wanted)], resources, Share(resources.budget))
+    timing = None if making.key in resources.under_way else Timing()
+    flight = under_way(making, stream, resources, timing, lambda body: _reply(making, tag, body))
+    if stream:
+        await flight.begun()
+        return Followed(200, encoded([*headers, *file_headers(wanted, wanted.size, making.coding)]), flight)
+    body = await flight.whole()
+    resources.replies.alias(making.key, address_of(request.scope), pinned)
+    size = sum(map(len, body))
+    timed = [] if timing is None else [("Server-Timing", timing.header())]
+    return Bytes(200, encoded([*headers, *file_headers(wanted, size, making.coding), *timed]), *body)
+
+
+def _can_keep(making: Making, resources: Resources) -> bool:
+    """Whether an answer that is sent in blocks will have a place in the cache, and its making in the memory."""
+    bound, budget = making.wanted.bound, resources.budget
+    fits = budget.in_use + bound + block_bytes(making.wanted) <= budget.limit_bytes
+    return making.key in resources.under_way or (fits and resources.replies.has_place(bound))
+
+
+def _reply(making: Making, tag: str, body: tuple[bytes, ...] | None) -> Reply:
+    wanted, size = making.wanted, None if body is None else sum(map(len, body))
+    return Reply(
+        tag,
+        lines_of(encoded(coding_headers(wanted))),
+        lines_of(encoded(file_headers(wanted, size, making.coding))),
+        lines_of(encoded(file_headers(wanted, wanted.size, making.coding))),
+        body,
+    )
+
+
+def _remember(request: Request, making: Making, tag: str, resources: Resources) -> None:
+    """Keep what HEAD and 304 say, so that they are answered before routing from now on."""
+    if resources.replies.by_request(making.key) is None:
+        resources.replies.keep(making.key, _reply(making, tag, None))
+    pinned = making.wanted.asked.pinned
+    resources.replies.alias(making.key, address_of(request.scope), pinned)
+
+
+def _coding(request: Request, wanted: Wanted) -> Coding:
+    """gzip where the client takes it and the answer gains by it."""
+    given = [value for name, value in request.scope["headers"] if name == b"accept-encoding"]
+    return accepted(b", ".join(given) if given else None) if gains_by_coding(wanted) else "identity"
 
 
 async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
@@ -84,7 +118,6 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
     query, assumed = request.scope["query_string"], textual(scheme) if kind == JSON else {}
     # The body may hold parameters too; what is wrong without them is refused before it is read.
     read_asked(scheme, query, assumed)
-    headers = [("Cache-Control", "no-store")]
     share = Share(resources.budget)
     try:
         body = await read_body(request, kind, resources.body, share)
@@ -93,17 +126,19 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
         wanted = await resources.work(
             lambda: _understood(scheme, query, assumed, extension, given_in(scheme, kind, body), resources)
         )
+        making = Making(wanted, _coding(request, wanted), b"")
+        headers = [("Cache-Control", "no-store"), *coding_headers(wanted)]
         if wanted.bound > resources.stream_bytes:
-            return _streamed(wanted, headers, resources, share)
+            return _streamed(making, headers, resources, share)
         timing = Timing()
         share.take(whole_bytes(wanted))
-        content = await resources.work(lambda: _written(wanted, resources, timing))
+        content = await resources.work(lambda: written(blocks_of(making, resources, timing), timing))
     except BaseException:
         share.give_back()
         raise
     share.give_back()
-    sent = [*headers, *content_headers(wanted, len(content)), ("Server-Timing", timing.header())]
-    return Bytes(200, encoded(sent), content)
+    described = content_headers(wanted, len(content), making.coding)
+    return Bytes(200, encoded([*headers, *described, ("Server-Timing", timing.header())]), content)
 
 
 def _understood(
@@ -126,80 +161,11 @@ def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resou
     ]
     share = Share(resources.budget)
     share.take(block_bytes(wanted))
-    return Streamed(206, encoded(sent), _chunks(wanted, resources, Timing(), window), share, resources)
+    return Streamed(206, encoded(sent), part_of(wanted, resources, window), share, resources)
 
 
-def _streamed(wanted: Wanted, headers: Headers, resources: Resources, share: Share) -> Response:
+def _streamed(making: Making, headers: Headers, resources: Resources, share: Share) -> Response:
+    wanted = making.wanted
     share.take(block_bytes(wanted))
-    sent = encoded([*headers, *content_headers(wanted, wanted.size)])
-    return Streamed(200, sent, _chunks(wanted, resources, Timing()), share, resources)
-
-
-async def _reply(
-    wanted: Wanted, key: bytes, tag: str, headers: Headers, resources: Resources
-) -> tuple[Reply, Timing | None]:
-    """The finished reply: from the cache, from the request that is computing it now, or computed here."""
-    reply = resources.replies.by_request(key)
-    if reply is not None:
-        return reply, None
-    pending = resources.under_way.get(key)
-    if pending is None:
-        timing = Timing()
-        # A task of its own: if this client leaves, those who wait for the same answer still get it.
-        pending = asyncio.ensure_future(_compute(wanted, key, tag, headers, resources, timing))
-        resources.under_way[key] = pending
-        pending.add_done_callback(lambda _: resources.under_way.pop(key))
-        return await asyncio.shield(pending), timing
-    return await asyncio.shield(pending), None
-
-
-async def _compute(
-    wanted: Wanted, key: bytes, tag: str, headers: Headers, resources: Resources, timing: Timing
-) -> Reply:
-    with Share(resources.budget) as share:
-        share.take(whole_bytes(wanted))
-        content = await resources.work(lambda: _written(wanted, resources, timing))
-    reply = Reply(
-        tag,
-        head(200, encoded([*headers, *file_headers(wanted, len(content))])),
-        head(200, encoded([*headers, *file_headers(wanted, wanted.size)])),
-        head(304, encoded(headers)),
-        content,
-    )
-    resources.replies.keep(key, reply)
-    return reply
-
-
-def _written(wanted: Wanted, resources: Resources, timing: Timing) -> bytes:
-    timing.started = time.perf_counter()
-    content = b"".join(_chunks(wanted, resources, timing))
-    timing.done = time.perf_counter()
-    return content
-
-
-def _chunks(
-    wanted: Wanted, resources: Resources, timing: Timing, window: tuple[int, int] | None = None
-) -> Iterator[Chunk]:
-    """The bytes of the answer, or of a window of it, as its format writes them from rows. Runs on the work pool."""
-    call = resources.tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything)
-    if resources.partner is None or window is not None or wanted.bound <= resources.stream_bytes:
-        yield from _written_by(call, wanted, resources, timing, window or (0, None))
-        return
-    with resources.partner.helping(call) as call:
-        yield from _written_by(call, wanted, resources, timing, (0, None))
-
-
-def _written_by(
-    call: Call, wanted: Wanted, resources: Resources, timing: Timing, window: tuple[int, int | None]
-) -> Iterator[Chunk]:
-
-    def rows(name: str, start: int, stop: int) -> NDArray[Any]:
-        begun = time.perf_counter()
-        block = resources.tables.rows(call, name, start, stop)
-        timing.compute += time.perf_counter() - begun
-        return block
-
-    start, stop = window
-    yield from wanted.form.stream(
-        wanted.document, wanted.tensors, rows, start=start, stop=stop, nonfinite=wanted.asked.nonfinite
-    )
+    sent = encoded([*headers, *content_headers(wanted, wanted.size, making.coding)])
+    return Streamed(200, sent, blocks_of(making, resources, Timing()), share, resources)

@@ -18,7 +18,8 @@ from starlette.responses import Response
 import service
 from service.api.documents import Fixed
 from service.api.names import nearest_names
-from service.api.problems import PROBLEMS, Problem, ProblemType, echo
+from service.api.problem_types import PROBLEMS, ProblemType
+from service.api.problems import Problem, echo
 
 PACKAGE = Path(service.__file__).parent
 WEB = PACKAGE / "web"

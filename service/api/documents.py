@@ -23,7 +23,7 @@ class Fixed:
 
     def answer(self, request: Request) -> Response:
         if none_match(if_none_match(request.scope["headers"]), self.tag) == "unmodified":
-            return Bytes(304, self.unmodified, b"")
+            return Bytes(304, self.unmodified)
         return Bytes(200, self.headers, self.content)
 
 

@@ -1,25 +1,23 @@
 """The first thing that every request meets: its id, the bounds on its header, and the cache of finished replies.
 
-A repeated GET is answered here, before routing and parsing: one look-up by raw path and query.
+A repeated GET is answered here, before routing and parsing: one look-up by raw path, query and coding.
 """
 
-import itertools
-import os
-import re
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.caching import Head, RawHeaders
+from service.api.caching import RawHeaders
+from service.api.codings import accepted
 from service.api.inference_errors import written
 from service.api.problems import Problem
+from service.api.replies import send_blocks
+from service.api.reply_cache import Address, Body, Head, lines_of
 from service.api.resources import Resources
 
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}", re.ASCII)
-_NOTED = (b"x-request-id", b"if-none-match", b"range", b"content-length", b"transfer-encoding")
 # What a repeated answer cannot be given to: a part of it, and a request whose body wants to be read or refused.
-_NOT_REPEATED = (b"range", b"content-length", b"transfer-encoding")
+_NOT_REPEATED = frozenset((b"range", b"content-length", b"transfer-encoding"))
+_NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +25,19 @@ class Found:
     """A repeated request's answer, ready to send, and the id of this request."""
 
     head: Head
-    body: bytes
+    body: Body
     request_id: bytes
+
+
+def address_of(scope: Scope) -> Address:
+    """What a repeated request is known by: its target as it was sent, and the coding that it takes."""
+    return target_of(scope), accepted(_noted(scope["headers"]).get(b"accept-encoding"))
+
+
+def target_of(scope: Scope) -> bytes:
+    """Path and query as they were sent."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    return path + b"?" + scope["query_string"] if scope["query_string"] else path
 
 
 class Door:
@@ -37,51 +46,56 @@ class Door:
     def __init__(self, app: ASGIApp, resources: Resources) -> None:
         self.app = app
         self.resources = resources
-        self._prefix = os.urandom(6).hex().encode()
-        self._numbers = itertools.count(1)
+        self.gate = resources.gate
 
-    def find(self, scope: Scope) -> Found | None:
-        """The finished reply to a request that was answered before, or None."""
-        reply = self.resources.replies.by_address((scope["path"], scope["query_string"]))
-        if reply is None or scope["method"] not in ("GET", "HEAD"):
+    def find(self, scope: Scope, target: bytes) -> Found | None:
+        """The finished reply to a request that was answered before, or None. Of the scope only method and headers are
+        looked at, and by the gate's checks: a server that parses no further need not."""
+        method = scope["method"]
+        if method not in ("GET", "HEAD"):
             return None
         noted = _noted(scope["headers"])
-        if any(name in noted for name in _NOT_REPEATED):
+        known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
+        if known is None or not _NOT_REPEATED.isdisjoint(noted):
             return None
-        head, body = reply.to(scope["method"], noted.get(b"if-none-match"))
-        return Found(head, body, self._request_id(noted))
+        reply, pinned = known
+        answer = reply.to(method, noted.get(b"if-none-match"), pinned)
+        if answer is None:
+            return None
+        admitted = self.gate.admit(scope, noted)
+        if admitted.problem is not None:
+            answer = _refusal(admitted.problem, admitted.request_id.decode("ascii"), method)
+        self.gate.count("repeated", answer[0].status)
+        return Found(*answer, admitted.request_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        found = self.find(scope)
+        problem = _out_of_bounds(scope, self.resources)
+        found = None if problem else self.find(scope, target_of(scope))
         if found is None:
-            await self._pass_on(scope, receive, send, self._request_id(_noted(scope["headers"])))
+            await self._pass_on(scope, receive, send, problem)
             return
         headers = [*found.head.headers, (b"x-request-id", found.request_id)]
         await send({"type": "http.response.start", "status": found.head.status, "headers": headers})
-        await send({"type": "http.response.body", "body": found.body})
+        await send_blocks(send, found.body)
 
-    def _request_id(self, noted: dict[bytes, bytes]) -> bytes:
-        """The caller's own id if it is a plain one; otherwise one that no other request of any process has."""
-        given = noted.get(b"x-request-id")
-        if given is not None and _REQUEST_ID.fullmatch(given):
-            return given
-        return b"%s-%x" % (self._prefix, next(self._numbers))
-
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, problem: Problem | None) -> None:
+        admitted = self.gate.admit(scope, _noted(scope["headers"]))
+        request_id = admitted.request_id
         scope["request_id"] = request_id.decode("ascii")
+        problem = problem or admitted.problem
         ended = False
 
         async def send_with_id(message: Message) -> None:
             nonlocal ended
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+                self.gate.count("made", message["status"])
             await send(message)
             ended = message["type"] == "http.response.body" and not message.get("more_body")
 
-        problem = _out_of_bounds(scope, self.resources)
         if problem is not None:
             await send_problem(problem, scope, send_with_id)
             return
@@ -104,8 +118,7 @@ def _noted(headers: RawHeaders) -> dict[bytes, bytes]:
 
 def _out_of_bounds(scope: Scope, resources: Resources) -> Problem | None:
     """The bounds on address and header, for servers that do not keep them themselves."""
-    raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
-    length = len(raw_path) + len(scope["query_string"])
+    length = len(target_of(scope))
     if length > resources.url_bytes:
         detail = f"the address has {length} bytes; {resources.url_bytes} are read: long lists go in the body of a POST"
         return Problem("uri-too-long", detail)
@@ -122,13 +135,18 @@ def _out_of_bounds(scope: Scope, resources: Resources) -> Problem | None:
 
 async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
     """A problem document as an ASGI answer; below `/v2` the error object of the protocol that is spoken there."""
-    status, media_type, body = written(problem, scope)
-    headers: list[tuple[bytes, bytes]] = [
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    start, body = _refusal(problem, scope.get("request_id", ""), scope["method"], path)
+    await send({"type": "http.response.start", "status": start.status, "headers": start.headers})
+    await send_blocks(send, body)
+
+
+def _refusal(problem: Problem, request_id: str, method: str, path: str = "") -> tuple[Head, Body]:
+    status, media_type, body = written(problem, path, request_id)
+    headers: RawHeaders = [
         (b"content-type", media_type),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
         *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in problem.headers.items()),
     ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    content: dict[str, Any] = {"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body}
-    await send(content)
+    return Head(status, lines_of(headers)), () if method == "HEAD" else (body,)

@@ -1,7 +1,6 @@
 """How a refusal is written: a problem document, or below `/v2` the Open Inference Protocol's error object."""
 
 import orjson
-from starlette.types import Scope
 
 from service.api.problems import MEDIA_TYPE, Problem
 
@@ -9,11 +8,10 @@ PREFIX = "/v2"
 PLACES = ("/id", "/inputs", "/outputs", "/parameters")
 
 
-def written(problem: Problem, scope: Scope) -> tuple[int, bytes, bytes]:
+def written(problem: Problem, path: str, request_id: str) -> tuple[int, bytes, bytes]:
     """Status, media type and body. Triton's clients take 400 for what is wrong with a request that was understood."""
-    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     if path != PREFIX and not path.startswith(f"{PREFIX}/"):
-        return problem.status, MEDIA_TYPE, problem.body(scope.get("request_id", ""))
+        return problem.status, MEDIA_TYPE, problem.body(request_id)
     status = 400 if problem.status in (406, 422) else problem.status
     return status, b"application/json", orjson.dumps({"error": _line(problem)})
 

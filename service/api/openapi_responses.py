@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 
 from service.api.caching import FRESH
-from service.api.problems import PROBLEMS, Problem
+from service.api.problem_types import PROBLEMS
+from service.api.problems import Problem
 
 Schema = dict[str, Any]
 

@@ -1,11 +1,10 @@
 """Refusals as RFC 9457 problem documents: one shape at every door.
 
-`PROBLEMS` is the table of problem types; `problem_from` is the one place where an exception gets its status. A problem
+`problem_from` is the one place where an exception gets its status. A problem
 repeats at most 64 characters of what was sent, lists at most 20 faults and stays under 8 KB.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 import orjson
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from service.api.names import nearest_names
+from service.api.problem_types import PROBLEMS
 from service.engine.errors import Refusal
 from service.formats.errors import CannotHold, Unreadable, pointer_to
 from service.formats.errors import echo as echo_any
@@ -22,108 +22,6 @@ MOST_LISTED = 24
 MOST_BYTES = 8 * 1024
 ECHOED = 64
 MEDIA_TYPE = b"application/problem+json"
-
-
-@dataclass(frozen=True, slots=True)
-class ProblemType:
-    """What a kind of refusal means, wherever it occurs."""
-
-    slug: str
-    status: int
-    title: str
-    meaning: str
-
-
-PROBLEMS: Mapping[str, ProblemType] = {
-    entry.slug: entry
-    for entry in (
-        ProblemType(
-            "bad-request",
-            400,
-            "The request cannot be parsed",
-            "The bytes are no valid query, JSON, npy or safetensors. The detail says what was seen.",
-        ),
-        ProblemType(
-            "not-found",
-            404,
-            "There is nothing at this address",
-            "The path, the scheme in it or its extension is unknown. The nearest known names are given.",
-        ),
-        ProblemType(
-            "method-not-allowed",
-            405,
-            "This address does not take that method",
-            "The Allow header lists the methods it takes.",
-        ),
-        ProblemType(
-            "not-acceptable",
-            406,
-            "This format cannot hold the answer",
-            "For example bfloat16 in npy, or two tensors in one csv. The detail names the formats that can.",
-        ),
-        ProblemType(
-            "request-timeout",
-            408,
-            "The request did not arrive in time",
-            "Header or body paused for longer than the server waits. Send it again.",
-        ),
-        ProblemType(
-            "content-too-large",
-            413,
-            "The body is larger than the server takes",
-            "The limit is given in bytes. Split the data, or ask the operator to raise --body-bytes.",
-        ),
-        ProblemType(
-            "uri-too-long",
-            414,
-            "The address is longer than the server reads",
-            "Long lists belong in the body of a POST.",
-        ),
-        ProblemType(
-            "unsupported-media-type",
-            415,
-            "The body is of a type that is not read here",
-            "JSON is application/json; npy and safetensors are application/octet-stream. Bodies are not compressed.",
-        ),
-        ProblemType(
-            "range-not-satisfiable",
-            416,
-            "The range lies outside the answer",
-            "Content-Range gives the size of the whole.",
-        ),
-        ProblemType(
-            "invalid-parameters",
-            422,
-            "The request was understood and is invalid",
-            "A parameter or array is out of range, unknown, repeated, missing or contradicts another one; "
-            "each is listed with what would do.",
-        ),
-        ProblemType(
-            "result-too-large",
-            422,
-            "The answer would be larger than the server's limit",
-            "Requested size and limit are given in bytes, before anything was allocated.",
-        ),
-        ProblemType(
-            "header-fields-too-large",
-            431,
-            "The request's header is larger than the server reads",
-            "Send fewer or shorter header fields.",
-        ),
-        ProblemType(
-            "internal-error",
-            500,
-            "The server made a mistake",
-            "This is a bug. The log holds the details under the request id.",
-        ),
-        ProblemType(
-            "overloaded",
-            503,
-            "The server has no capacity at the moment",
-            "It is overloaded, starting or draining. Retry after the seconds in Retry-After.",
-        ),
-    )
-}
 
 
 class Problem(Exception):

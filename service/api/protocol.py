@@ -10,18 +10,19 @@ complete header (the body's size and pauses among it) is the app's to judge.
 """
 
 import asyncio
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import httptools
-import uvicorn
-from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from service.api.door import Door, Found
 from service.api.early import header_too_large, no_host, not_http, request_timeout, to_bytes, uri_too_long
+from service.api.polite import Polite
 from service.api.problems import Problem
-from service.settings import Settings
+from service.api.repeating import Repeating
+from service.api.unframed import Unframed
+
+if TYPE_CHECKING:
+    from service.api.configuration import Config
 
 # How long a refused client may go on sending before it is cut: closing at once would reset the connection,
 # and the client would lose the answer.
@@ -33,42 +34,11 @@ FIELD_OVERHEAD = 4
 UPGRADE_FIELDS = (b"upgrade", b"connection", b"http2-settings")
 
 
-class Config(uvicorn.Config):
-    """uvicorn's configuration, made from ours, which the protocol reads again for every connection."""
-
-    def __init__(self, app: Any, settings: Settings) -> None:
-        super().__init__(
-            app,
-            http=Protocol,
-            ws="none",
-            loop="uvloop",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            workers=1,
-            proxy_headers=False,
-            server_header=False,
-            root_path=settings.root_path,
-            timeout_keep_alive=settings.keep_alive_seconds,
-            timeout_graceful_shutdown=settings.grace_seconds,
-        )
-        self.settings = settings
-
-
 class RefusedError(Exception):
     """Unwinds the parser after a refusal has been noted."""
 
 
-class Polite:
-    """The transport as the answer to a last request sees it: its close waits for the rest of the request."""
-
-    def __init__(self, protocol: "Protocol") -> None:
-        self.write = protocol.transport.write
-        self.is_closing = protocol.transport.is_closing
-        self.close = protocol.close_politely
-
-
-class Protocol(HttpToolsProtocol):
+class Protocol(Repeating):
     """One connection.
 
     `in_head` is true from a request's first byte to the end of its header. `silent` counts the bytes since the
@@ -77,16 +47,13 @@ class Protocol(HttpToolsProtocol):
 
     def __init__(
         self,
-        config: Config,
+        config: "Config",
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.settings = config.settings
-        self.door: Door | None = getattr(config.app, "door", None)
-        self.in_head = False
-        self.in_message = False
         self.ended = False
         self.head_bytes = 0
         self.hosts = 0
@@ -94,6 +61,7 @@ class Protocol(HttpToolsProtocol):
         self.silent = 0
         self.deaf = False
         self.problem: Problem | None = None
+        self.due: Problem | None = None
         self.head_timer: asyncio.TimerHandle | None = None
         self.discarded = 0
         self.closing = False
@@ -113,7 +81,6 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.deaf:
             return
-        self._unset_keepalive_if_required()
         self.heard = self.ended = False
         try:
             self._feed(data)
@@ -146,20 +113,14 @@ class Protocol(HttpToolsProtocol):
 
     def _watch_head(self) -> None:
         """Time what has not arrived: most requests come in one piece and need no timer."""
-        if self.in_head or (self._is_idle() and not self.in_message and not self.ended):
+        if self.in_head or (self.is_idle() and not self.in_message and not self.ended):
             if self.head_timer is None:
                 self._start_head_timer()
             return
         self._stop_head_timer()
-        if self.ended and self._is_idle():
+        if self.ended and self.is_idle():
             # These bytes ended a request that had its answer already: the connection is idle from here on.
-            self._unset_keepalive_if_required()
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
-
-    def _is_idle(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+            self.rest()
 
     def _start_head_timer(self) -> None:
         self.head_timer = self.loop.call_later(self.settings.header_seconds, self._head_is_late)
@@ -204,7 +165,11 @@ class Protocol(HttpToolsProtocol):
         if self.hosts != 1 and (self.hosts or self.parser.get_http_version() == "1.1"):
             self._note(no_host())
         if not self.parser.should_upgrade():
+            if self.repeat():
+                return
             super().on_headers_complete()
+            if self.parser.get_http_version() == "1.0":
+                self.cycle.__class__ = Unframed
             if not self.cycle.keep_alive and not self.cycle.response_complete:
                 self.cycle.transport = cast(asyncio.Transport, Polite(self))
         elif self.parser.get_method() == b"CONNECT":
@@ -251,31 +216,8 @@ class Protocol(HttpToolsProtocol):
         self._stop_linger_timer()
         if self.closing:
             self.transport.close()
-        if not self.parser.should_upgrade():
+        if self.cycle is not None and not self.parser.should_upgrade():
             super().on_message_complete()
-
-    # Repeated requests
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Write a reply that is ready at once: neither a task nor ASGI messages are needed for it."""
-        found = None if self.door is None or self.flow.write_paused else self.door.find(cast(Scope, cycle.scope))
-        if found is None:
-            super()._start_asgi_task(cycle, app)
-        else:
-            self._write_found(cycle, found)
-
-    def _write_found(self, cycle: RequestResponseCycle, found: Found) -> None:
-        lines = [STATUS_LINE[found.head.status]]
-        lines += [b"%s: %s\r\n" % pair for pair in cycle.default_headers]
-        lines += [found.head.lines, b"x-request-id: ", found.request_id, b"\r\n"]
-        if not cycle.keep_alive:
-            lines.append(b"connection: close\r\n")
-        lines.append(b"\r\n")
-        cycle.response_started = cycle.response_complete = True
-        self.transport.writelines([b"".join(lines), found.body] if found.body else [b"".join(lines)])
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.on_response()
 
     # Problems
 
@@ -289,22 +231,33 @@ class Protocol(HttpToolsProtocol):
         self._stop_head_timer()
         if self.transport.is_closing():
             return
-        if self._is_idle():
+        if self.is_idle():
             self._answer(problem)
-        elif self.cycle.more_body and not self.cycle.response_started:
+        elif not self.cycle.more_body:
+            # The fault is in the next request: its turn comes after the answers to those before it.
+            self.due = problem
+        elif self.pipeline:
+            self.pipeline.popleft()  # this request, which waits for its turn itself
+            self.due = problem
+        elif not self.cycle.response_started:
             self._abandon_cycle()
             self._answer(problem)
-        elif self.cycle.more_body:
-            self.transport.close()
         else:
-            # The fault is in the next request: the connection ends with the answer to this one.
-            self.cycle.keep_alive = False
+            self.transport.close()
+
+    def on_response_complete(self) -> None:
+        last = not self.pipeline
+        super().on_response_complete()
+        if last and self.due is not None and not self.transport.is_closing():
+            self._answer(self.due)
 
     def _abandon_cycle(self) -> None:
         self.cycle.disconnected = True
         self.cycle.message_event.set()
 
     def _answer(self, problem: Problem) -> None:
+        if self.door is not None:
+            self.door.gate.count("early", problem.status)
         self.transport.write(to_bytes(problem, self.server_state.default_headers))
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)

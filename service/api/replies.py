@@ -8,26 +8,51 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from service.api.caching import RawHeaders
+from service.api.flights import Flight
 from service.api.limits import Share
+from service.api.reply_cache import Body
 from service.api.resources import Resources
+from service.formats.format import Chunk
 
 log = logging.getLogger("posenc")
 
-Chunk = bytes | memoryview
 SENT_BYTES = 1 << 20  # at a time: what the socket does not take at once is copied
 
 
 class Bytes(Response):
-    """An answer whose bytes are ready."""
+    """An answer whose bytes are ready, in one piece or several."""
 
-    def __init__(self, status: int, headers: RawHeaders, content: bytes) -> None:
+    def __init__(self, status: int, headers: RawHeaders, *blocks: bytes) -> None:
         self.status_code = status
         self.raw_headers = headers
-        self.body = content
+        self.blocks = blocks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self.body})
+        await send_blocks(send, () if scope["method"] == "HEAD" else self.blocks)
+
+
+async def send_blocks(send: Send, blocks: Body) -> None:
+    """The body of an answer; the server waits between blocks for a client that reads slowly."""
+    *before, last = blocks or (b"",)
+    for block in before:
+        await send({"type": "http.response.body", "body": block, "more_body": True})
+    await send({"type": "http.response.body", "body": last})
+
+
+class Followed(Response):
+    """An answer that is being made for everyone who asked for it."""
+
+    def __init__(self, status: int, headers: RawHeaders, flight: Flight) -> None:
+        self.status_code = status
+        self.raw_headers = headers
+        self.flight = flight
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for block in self.flight.follow():
+            await send({"type": "http.response.body", "body": block, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 class Streamed(Response):

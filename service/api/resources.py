@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from service.api.bodies import Limits
-from service.api.caching import Reply, ReplyCache
+from service.api.flights import Flight
+from service.api.gate import Gate
 from service.api.limits import Budget
+from service.api.reply_cache import ReplyCache
 from service.engine.tables import TableCache
 from service.partner import Partner
 
@@ -32,7 +34,9 @@ class Resources:
     budget: Budget
     pool: ThreadPoolExecutor
     partner: Partner | None
-    under_way: dict[bytes, asyncio.Future[Reply]] = field(default_factory=dict)
+    gate: Gate = field(default_factory=Gate)
+    under_way: dict[bytes, Flight] = field(default_factory=dict)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def work(self, function: Callable[[], T]) -> T:
         """Run numerical work on its own pool, never on the event loop or the default pool."""

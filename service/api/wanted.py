@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.api.caching import canonical
+from service.api.codings import PAYS_BYTES, Coding
 from service.api.limits import refuse_large
 from service.api.query import Asked, choose
 from service.api.resources import Resources
 from service.engine.layered import Layered, layered
-from service.engine.scheme import Inputs, Params, Scheme, Tensors
+from service.engine.scheme import Inputs, Params, Scheme, Tensor, Tensors
 from service.formats import FORMATS
 from service.formats.format import BLOCK_BYTES, Format
 
@@ -97,10 +98,22 @@ def _admitted(
     return bound
 
 
-def content_headers(wanted: Wanted, size: int | None) -> Headers:
+def gains_by_coding(wanted: Wanted) -> bool:
+    """Whether the answer is text that is large enough to be sent in gzip: a matter of its bound alone."""
+    return wanted.form.extension in TEXTUAL and wanted.bound >= PAYS_BYTES
+
+
+def coding_headers(wanted: Wanted) -> Headers:
+    """That the answer depends on Accept-Encoding, where a coding is possible."""
+    return [("Vary", "Accept-Encoding")] if gains_by_coding(wanted) else []
+
+
+def content_headers(wanted: Wanted, size: int | None, coding: Coding = "identity") -> Headers:
     """What a GET and a HEAD say of the content; its length only where that is known without computing."""
     form = wanted.form
     headers = [("Content-Type", form.media_type)]
+    if coding != "identity":
+        headers.append(("Content-Encoding", coding))
     if size is not None:
         headers.append(("Content-Length", str(size)))
     if form.extension == "json":
@@ -120,9 +133,9 @@ def accepted_ranges(wanted: Wanted) -> Headers:
     return [("Accept-Ranges", "bytes")] if wanted.form.ranges == "bytes" else []
 
 
-def file_headers(wanted: Wanted, size: int | None) -> Headers:
+def file_headers(wanted: Wanted, size: int | None, coding: Coding = "identity") -> Headers:
     """What GET and HEAD say of the content."""
-    return [*content_headers(wanted, size), *accepted_ranges(wanted)]
+    return [*content_headers(wanted, size, coding), *accepted_ranges(wanted)]
 
 
 def _filename(wanted: Wanted, shape: tuple[int, ...], dtype: str) -> str:
@@ -138,7 +151,10 @@ def whole_bytes(wanted: Wanted) -> int:
 
 def block_bytes(wanted: Wanted) -> int:
     """What one block of rows takes while it is made and sent; a row wider than a block is a block."""
-    tensors = wanted.tensors.values()
-    row = max(tensor.nbytes // max(1, tensor.rows) for tensor in tensors)
-    block = max(row, min(BLOCK_BYTES, sum(tensor.nbytes for tensor in tensors)))
+    row = max(_row_bytes(tensor) for tensor in wanted.tensors.values())
+    block = max(row, min(BLOCK_BYTES, sum(tensor.nbytes for tensor in wanted.tensors.values())))
     return BLOCK_FACTOR * block + wanted.state_bytes + REQUEST_BYTES
+
+
+def _row_bytes(tensor: Tensor) -> int:
+    return tensor.nbytes // max(1, tensor.rows)

@@ -22,7 +22,9 @@ Facts = dict[str, float | int | str | list[float]]
 class Params(BaseModel):
     """The parameters of a scheme: frozen, closed and finite."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=False, defer_build=True
+    )
 
 
 @dataclass(frozen=True, slots=True)

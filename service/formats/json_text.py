@@ -9,14 +9,19 @@ strings "Infinity", "-Infinity" and "NaN".
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import orjson
+from numpy.typing import NDArray
 
 from service.formats.blocks import block, blocks, count, kept, width
 from service.formats.decimals import LONGEST, Spelling, finite, nested
 from service.formats.errors import CannotHold
 from service.formats.format import Answer, Chunk, Document, Tensors, TensorSpec, Text, holders, type_of
 
+# So many bytes of values are written at a time: orjson does not let go of the interpreter before it is done (2 ms),
+# and whoever answers others waits for it.
+WRITTEN_BYTES = 1 << 18
 _STRINGS: Spelling = (b'"Infinity"', b'"-Infinity"', b'"NaN"')
 
 
@@ -94,10 +99,17 @@ def _lists(answer: Answer, name: str) -> Iterator[bytes]:
         for first in range(0, run, step):
             items = min(step, run - first)
             start = (prefix * run + first) * item
-            rows = block(answer, name, start, start + items * item)
-            text = nested(rows.reshape(items, *shape[depth:]), _STRINGS)[1:-1]
-            yield b"," + text if first else text
+            rows = block(answer, name, start, start + items * item).reshape(items, *shape[depth:])
+            yield from _written(rows, bool(first))
     yield b"]" * depth
+
+
+def _written(arrays: NDArray[Any], continued: bool) -> Iterator[bytes]:
+    """These arrays, with commas between them and, if the list is continued, before them."""
+    step = max(1, WRITTEN_BYTES * len(arrays) // max(1, arrays.nbytes))
+    for first in range(0, len(arrays), step):
+        text = nested(arrays[first : first + step], _STRINGS)[1:-1]
+        yield b"," + text if first or continued else text
 
 
 def _depth(shape: tuple[int, ...], row_bytes: int, block_bytes: int) -> int:

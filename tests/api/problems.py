@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from service.api.problems import PROBLEMS
+from service.api.problem_types import PROBLEMS
 
 FAULT_KEYS = {"parameter", "pointer", "code", "detail", "limit", "requested", "did_you_mean"}
 

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from service.api import docs
-from service.api.problems import PROBLEMS
+from service.api.problem_types import PROBLEMS
 from tests.clients import Client, in_process, settings
 
 PAGES = ["/", "/docs", "/problems", "/problems/not-found"]

@@ -16,7 +16,7 @@ from service.api.openapi_operations import operation_id
 from service.api.openapi_parameters import may_be_infinite
 from service.api.openapi_responses import ANY_REQUEST
 from service.api.pasted import LAYER_TYPE, query_names
-from service.api.problems import PROBLEMS
+from service.api.problem_types import PROBLEMS
 from service.api.query import REPLY_PARAMETERS
 from service.api.schemes import address
 from service.engine import SCHEMES, by_key

@@ -8,9 +8,13 @@ from unittest.mock import create_autospec
 
 import pytest
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
 
+from service.api.configuration import Config
+from service.api.door import Door, Found
 from service.api.early import not_http
-from service.api.protocol import Config, Protocol
+from service.api.protocol import Protocol
+from service.api.reply_cache import Head
 from service.settings import Settings
 from tests import stub_app
 from tests.live import Client, Live, live
@@ -157,9 +161,9 @@ def test_a_slow_answer_is_not_cut(client: Client) -> None:
 
 def test_a_late_second_request_does_not_disturb_the_first_answer(client: Client) -> None:
     client.send(b"GET /slow?seconds=0.6 HTTP/1.1\r\nHost: x\r\n\r\n" + GET[:9])
-    answer = client.read()
-    assert answer.startswith(OK)
-    assert answer.endswith(b"slept")
+    first, between, second = client.read().partition(b"slept")
+    assert first.startswith(OK)
+    refused(between[5:] + second, 408, "request-timeout")
 
 
 @pytest.mark.parametrize("size", [500, 501])
@@ -266,8 +270,28 @@ def test_a_broken_body_is_400_while_the_app_waits_for_it(client: Client) -> None
     refused(client.read(), 400, "bad-request")
 
 
-def test_a_broken_second_request_does_not_disturb_the_first_answer(client: Client) -> None:
-    client.send(b"GET /slow?seconds=0.1 HTTP/1.1\r\nHost: x\r\n\r\n" + b"nonsense\r\n\r\n")
+SLOW = b"GET /slow?seconds=0.1 HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"nonsense\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nnonsense\r\n",
+    ],
+)
+@pytest.mark.parametrize("before", [1, 2])
+def test_a_broken_request_is_refused_after_the_answers_before_it(before: int, broken: bytes, client: Client) -> None:
+    client.send(SLOW * before + broken)
+    answer = client.read()
+    assert answer.count(b"HTTP/1.1 200 OK") == answer.count(b"slept") == before
+    start = answer.rindex(b"HTTP/1.1 400")
+    assert answer[:start].endswith(b"slept")
+    refused(answer[start:], 400, "bad-request")
+
+
+def test_after_an_answer_that_closes_the_connection_nothing_comes(client: Client) -> None:
+    client.send(SLOW.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + b"nonsense\r\n\r\n")
     answer = client.read()
     assert answer.endswith(b"slept")
     assert answer.count(b"HTTP/1.1") == 1
@@ -328,3 +352,44 @@ def test_a_client_that_leaves_is_not_answered(server: Live) -> None:
     with Client(server.port) as client:
         client.send(GET)
         assert client.read(until=b"}").startswith(OK)
+
+
+def test_a_connection_that_rests_is_closed_and_one_that_works_is_not(server: Live) -> None:
+    """The timer of a connection looks at what happened since it was set."""
+    loop = create_autospec(AbstractEventLoop)
+    protocol = Protocol(cast(Config, server.config), server.server_state, {}, loop)
+    protocol.transport = transport = create_autospec(Transport)
+    transport.is_closing.return_value = False
+    loop.time.return_value = 100.0
+    protocol.rest()
+    protocol.rest()
+    handler = protocol.timeout_keep_alive_handler
+    assert loop.call_later.call_args_list == [((1, handler),)]
+    loop.time.return_value = 100.25
+    handler()  # it has rested for a quarter of a second
+    protocol.in_head = True
+    handler()  # a request is arriving
+    assert [call.args[0] for call in loop.call_later.call_args_list] == [1, 0.75, 1]
+    protocol.in_head = False
+    loop.time.return_value = 101.0
+    assert not transport.close.called
+    handler()
+    transport.close.assert_called_once_with()
+    transport.is_closing.return_value = True
+    handler()  # closed already
+    transport.close.assert_called_once_with()
+    assert protocol.timeout_keep_alive_task is None
+
+
+def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live) -> None:
+    door = create_autospec(Door)
+    door.find.return_value = Found(Head(200, b""), (), b"id")
+    for closing in (False, True):
+        protocol = Protocol(cast(Config, server.config), server.server_state, {}, create_autospec(AbstractEventLoop))
+        protocol.transport = transport = create_autospec(Transport)
+        protocol.flow = FlowControl(transport)
+        protocol.door = door
+        transport.is_closing.return_value = closing
+        protocol.data_received(GET)
+        assert transport.writelines.called != closing
+    assert [call.args[1] for call in door.find.call_args_list] == [b"/health/live"] * 2

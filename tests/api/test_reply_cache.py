@@ -1,40 +1,98 @@
-"""The cache of finished replies: bounded by bytes, the longest unused first out, and removable."""
+"""The cache of finished replies: bounded by bytes, not emptied by a scan, and removable."""
 
 import asyncio
 from collections.abc import MutableMapping
+from random import Random
 from typing import Any
 
 import pytest
 
-from service.api.caching import ENTRY_BYTES, MOST_ALIASES, Reply, ReplyCache, head
 from service.api.problems import Problem, problem_from
+from service.api.reply_cache import ENTRY_BYTES, MOST_ALIASES, Address, Head, Reply, ReplyCache
 from tests.api.requests import GETS_IN_EVERY_FORMAT, Asked
 from tests.clients import Client, in_process, settings
 
 KIB = 1024
+FRESH = b'etag: "t"\r\ncache-control: public, max-age=3600\r\n'
+PINNED = b'etag: "t"\r\ncache-control: public, max-age=31536000, immutable\r\n'
 
 
 def reply(size: int) -> Reply:
     """One that is counted as so many bytes, but for the length of its request."""
-    nothing = head(200, [])
-    return Reply('"t"', nothing, nothing, nothing, bytes(size - ENTRY_BYTES))
+    return Reply('"t"', b"vary: x\r\n", b"length: 3\r\n", b"length: ?\r\n", (bytes(size - ENTRY_BYTES),))
+
+
+def heads() -> Reply:
+    """One of which only HEAD and 304 are known."""
+    return Reply('"t"', b"vary: x\r\n", b"length: 3\r\n", b"length: ?\r\n", None)
+
+
+def at(name: bytes, path: bytes = b"/") -> Address:
+    return path + name, "identity"
 
 
 def test_the_longest_unused_goes_first() -> None:
     cache = ReplyCache(80 * KIB)
     for name in (b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h", b"i"):
         cache.keep(name, reply(9 * KIB))
-        cache.alias(name, ("/", name))
+        cache.alias(name, at(name), pinned=False)
         assert cache.held_bytes <= 80 * KIB
         cache.by_request(b"a")
     assert cache.by_request(b"a") is not None
-    assert cache.by_address(("/", b"a")) is cache.by_request(b"a")
+    assert cache.by_address(at(b"a")) == (cache.by_request(b"a"), False)
     assert cache.by_request(b"b") is None
-    assert cache.by_address(("/", b"b")) is None
-    cache.by_address(("/", b"c"))
+    assert cache.by_address(at(b"b")) is None
+    cache.by_address(at(b"c"))
     cache.keep(b"j", reply(9 * KIB))
     assert cache.by_request(b"c") is not None
     assert cache.by_request(b"d") is None
+
+
+def test_a_scan_leaves_what_is_used_again() -> None:
+    """Six answers that are used, then a thousand that nobody asks for twice, each larger than what is free."""
+    cache = ReplyCache(80 * KIB)
+    used = [b"a", b"b", b"c", b"d", b"e", b"f"]
+    for name in used:
+        cache.keep(name, reply(9 * KIB))
+        cache.alias(name, at(name), pinned=True)
+        cache.by_address(at(name))
+    for number in range(1000):
+        cache.keep(b"%d" % number, reply(9 * KIB))
+        assert cache.held_bytes <= 80 * KIB
+    assert [cache.by_address(at(name)) is not None for name in used] == [True] * 6
+    assert [cache.by_request(b"%d" % number) is not None for number in range(990, 1000)] == [False] * 8 + [True] * 2
+
+
+def test_what_is_used_no_more_makes_room_for_what_is() -> None:
+    """Of ten answers used again, three quarters of the bytes hold the last six; the others wait among the new."""
+    cache = ReplyCache(80 * KIB)
+    for number in range(10):
+        cache.keep(b"%d" % number, reply(9 * KIB))
+        cache.by_request(b"%d" % number)
+    for number in range(100, 110):
+        cache.keep(b"%d" % number, reply(9 * KIB))
+    kept = [number for number in range(10) if cache.by_request(b"%d" % number) is not None]
+    assert kept == [4, 5, 6, 7, 8, 9]
+    assert cache.held_bytes <= 80 * KIB
+
+
+def test_the_bytes_add_up_whatever_comes() -> None:
+    cache, random = ReplyCache(80 * KIB), Random(7)
+    for _ in range(3000):
+        name = b"%d" % random.randrange(30)
+        match random.randrange(4):
+            case 0:
+                cache.keep(name, reply(ENTRY_BYTES + random.randrange(4 * KIB)))
+            case 1:
+                cache.keep(name, heads())
+            case 2:
+                cache.alias(name, at(name, b"/" * random.randrange(99)), pinned=False)
+            case _:
+                cache.by_request(name)
+        held = [each for queue in (cache._new, cache._again) for each in queue.values()]
+        assert sum(each.cost for each in held) == cache.held_bytes <= 80 * KIB
+        assert sum(each.cost for each in cache._again.values()) == cache._again_bytes <= 60 * KIB
+        assert sorted(cache._requests) == sorted(address for each in held for address in each.addresses)
 
 
 def test_what_is_too_large_for_an_eighth_is_not_kept() -> None:
@@ -44,24 +102,46 @@ def test_what_is_too_large_for_an_eighth_is_not_kept() -> None:
     cache.keep(b"b", reply(10 * KIB))
     assert cache.by_request(b"a") is not None
     assert cache.by_request(b"b") is None
-    cache.alias(b"b", ("/", b""))
-    assert cache.by_address(("/", b"")) is None
+    cache.alias(b"b", at(b""), pinned=False)
+    assert cache.by_address(at(b"")) is None
     assert cache.held_bytes == 10 * KIB
+
+
+def test_a_body_takes_the_place_of_what_was_known_without_it() -> None:
+    cache = ReplyCache(80 * KIB)
+    cache.keep(b"a", heads())
+    cache.alias(b"a", at(b"a"), pinned=False)
+    found = cache.by_address(at(b"a"))
+    assert found is not None
+    assert found[0].to("GET", None, pinned=False) is None
+    assert found[0].to("HEAD", None, pinned=False) == (Head(200, FRESH + b"vary: x\r\nlength: ?\r\n"), ())
+    assert found[0].to("GET", b"*", pinned=True) == (Head(304, PINNED + b"vary: x\r\n"), ())
+    with_body = reply(ENTRY_BYTES + 3)
+    cache.keep(b"a", with_body)
+    cache.keep(b"a", heads())
+    assert cache.by_address(at(b"a")) is None
+    assert cache.by_request(b"a") is with_body
+    assert with_body.to("GET", b'"u"', pinned=False) == (
+        Head(200, FRESH + b"vary: x\r\nlength: 3\r\n"),
+        (bytes(3),),
+    )
+    assert cache.held_bytes == ENTRY_BYTES + 4
 
 
 def test_spellings_are_counted_and_few() -> None:
     cache = ReplyCache(80 * KIB)
-    cache.keep(b"a", reply(5 * KIB))
+    cache.keep(b"a", reply(7 * KIB))
     first = cache.by_request(b"a")
     before = cache.held_bytes
-    for number in range(2 * MOST_ALIASES):
-        cache.alias(b"a", ("/path", b"%03d" % number))
-    assert [cache.by_address(("/path", b"%03d" % number)) is first for number in range(2 * MOST_ALIASES)] == (
+    addresses = [at(b"%03d" % number, b"/path") for number in range(2 * MOST_ALIASES)]
+    for address in addresses:
+        cache.alias(b"a", address, pinned=False)
+    assert [cache.by_address(address) == (first, False) for address in addresses] == (
         [True] * MOST_ALIASES + [False] * MOST_ALIASES
     )
     assert cache.held_bytes == before + MOST_ALIASES * 8
-    cache.alias(b"a", ("/path", b"000"))
-    cache.keep(b"a", reply(6 * KIB))
+    cache.alias(b"a", addresses[0], pinned=False)
+    cache.keep(b"a", reply(8 * KIB))
     assert cache.by_request(b"a") is first
     assert cache.held_bytes == before + MOST_ALIASES * 8
 
@@ -72,7 +152,7 @@ def test_long_spellings_push_out_what_is_old() -> None:
         cache.keep(b"%d" % number, reply(8 * KIB))
     assert cache.by_request(b"0") is not None
     for number in range(MOST_ALIASES):
-        cache.alias(b"0", ("/" * 4000, b"%d" % number))
+        cache.alias(b"0", at(b"%d" % number, b"/" * 4000), pinned=False)
     assert cache.held_bytes <= 80 * KIB
     assert cache.by_request(b"1") is None
     assert cache.by_request(b"0") is not None

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from service.formats import FORMATS
+from service.main import create_app
 from tests.api.gates import watched
 from tests.clients import TRANSPORTS, Client, in_process, settings
-from tests.live import wait_until
+from tests.live import Client as Connection
+from tests.live import live, wait_until
 
 TABLE = "length=3000&dim=64"
 LARGE = "/v1/encodings/sinusoidal.npy?length=2000000&dim=256"
@@ -27,27 +29,31 @@ def resident() -> int:
 
 
 @pytest.mark.parametrize("transport", list(TRANSPORTS))
+@pytest.mark.parametrize("kept_bytes", [0, 2**26])
 @pytest.mark.parametrize("extension", list(FORMATS))
-def test_blocks_make_the_same_answer(transport: str, extension: str) -> None:
+def test_blocks_make_the_same_answer(transport: str, kept_bytes: int, extension: str) -> None:
+    """Whether they are kept for the next who asks, or let go once sent."""
     ending = "" if extension == "json" else f".{extension}"
     target = f"/v1/encodings/sinusoidal{ending}?{TABLE}"
     with TRANSPORTS[transport](settings(stream_bytes=2**40)) as client:
         whole = client.get(target)
-    with TRANSPORTS[transport](settings(stream_bytes=1000)) as client:
+    with TRANSPORTS[transport](settings(stream_bytes=1000, reply_cache_bytes=kept_bytes)) as client:
         streamed = client.get(target)
-        assert client.resources.replies.held_bytes == 0
         # The share is given back after the last byte, which the client may have read by then.
         wait_until(lambda: client.resources.budget.in_use == 0)
-        head = client.head(target)
-    assert whole.status_code == streamed.status_code == 200
-    assert streamed.content == whole.content
+        wait_until(lambda: client.resources.under_way == {})
+        assert (client.resources.replies.held_bytes > len(whole.content) // 3) == (kept_bytes > 0)
+        head, again = client.head(target), client.get(target)
+    assert whole.status_code == streamed.status_code == again.status_code == 200
+    assert streamed.content == whole.content == again.content
     assert streamed.headers["etag"] == whole.headers["etag"] == head.headers["etag"]
     unlike = {"server-timing", "x-request-id", "date", "transfer-encoding"}
     unlike |= {"content-length"} if extension in ("json", "csv") else set()
     shown = [
-        {key: value for key, value in reply.headers.items() if key not in unlike} for reply in (whole, streamed, head)
+        {key: value for key, value in reply.headers.items() if key not in unlike}
+        for reply in (whole, streamed, head, again)
     ]
-    assert shown[0] == shown[1] == shown[2]
+    assert shown[0] == shown[1] == shown[2] == shown[3]
 
 
 @pytest.mark.parametrize("extension", ["npy", "npz", "safetensors", "json"])
@@ -214,3 +220,19 @@ def test_a_streamed_zip_is_whole(client: Client) -> None:
     with zipfile.ZipFile(BytesIO(reply.content)) as archive:
         assert archive.testzip() is None
         assert archive.namelist() == ["cos.npy", "sin.npy", "parameters.json"]
+
+
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+def test_a_client_of_http_1_0_gets_no_chunks(method: bytes) -> None:
+    """The length of JSON is not known when it begins: the body ends with the connection."""
+    target = f"/v1/encodings/sinusoidal?{TABLE}"
+    chosen = settings(port=0, stream_bytes=1000, reply_cache_bytes=0)
+    with in_process(chosen) as client:
+        whole = client.get(target).content
+    with live(create_app(chosen), chosen) as server, Connection(server.port) as connection:
+        connection.send(method + b" " + target.encode() + b" HTTP/1.0\r\n\r\n")
+        head, _, body = connection.read().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert b"transfer-encoding" not in head
+    assert b"connection: close" in head
+    assert body == (whole if method == b"GET" else b"")

@@ -1,14 +1,59 @@
 """The peers that the service is measured against: what one would write without it."""
 
+import io
+from typing import Any
+
 import numpy as np
 from fastapi import FastAPI, Response
+from numpy.typing import NDArray
+from starlette.types import Receive, Scope, Send
 
-TABLE = np.sin(np.arange(16384, dtype=np.float32)).tobytes()
+BYTES = {f"/{size}": bytes(size) for size in (4 << 10, 64 << 10, 1 << 20, 16 << 20)}
+
+
+def table(length: int, dim: int, offset: int) -> NDArray[np.float32]:
+    """The sinusoidal table as everybody writes it."""
+    angles = np.arange(offset, offset + length)[:, None] * 10000.0 ** (-np.arange(0, dim, 2) / dim)
+    values = np.empty((length, dim), np.float32)
+    values[:, 0::2], values[:, 1::2] = np.sin(angles), np.cos(angles)
+    return values
+
+
+def as_npy(values: NDArray[Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, values)
+    return file.getvalue()
+
 
 bare = FastAPI()
 
 
-@bare.get("/table")
-async def table() -> Response:
-    """64 KiB of prepared bytes from a plain FastAPI route."""
-    return Response(TABLE, media_type="application/octet-stream")
+@bare.get("/bytes/{size}")
+async def prepared(size: str) -> Response:
+    """Prepared bytes from a plain FastAPI route."""
+    return Response(BYTES["/" + size], media_type="application/octet-stream")
+
+
+@bare.get("/npy")
+def computed(length: int, dim: int, offset: int = 0) -> Response:
+    """The table as npy, computed for each request."""
+    return Response(as_npy(table(length, dim, offset)), media_type="application/octet-stream")
+
+
+@bare.get("/json")
+def listed(length: int, dim: int, offset: int = 0):  # type: ignore[no-untyped-def]  # a return type is what it lacks
+    """The naive service: nested lists from a route without a return type."""
+    return {"encoding": table(length, dim, offset).tolist()}
+
+
+async def plain(scope: Scope, receive: Receive, send: Send) -> None:
+    """Prepared bytes from a bare ASGI callable: what the server itself costs."""
+    if scope["type"] == "lifespan":
+        for answer in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{answer}.complete"})
+        return
+    body = BYTES[scope["path"]]
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": 200, "headers": [length]})
+    await send({"type": "http.response.body", "body": body})

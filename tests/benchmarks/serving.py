@@ -1,60 +1,71 @@
-"""Repeated answers against a bare FastAPI route that returns the same number of prepared bytes.
+"""Serving beside what one would use instead: the table of the README.
 
-    python -m tests.benchmarks.serving
+    python -m tests.benchmarks.serving [ROW ...] [--pairs N] [--seconds S]
+        [--peers-python PATH]    an interpreter with litserve and bentoml
+        [--torch-python PATH]    an interpreter with torch
 
-One server process on core 0, wrk (one thread, 16 connections) on core 1; pairs in turn, the median of their ratios.
+Needs wrk and nginx. One server process on core 0, the load on core 1; pairs in turn, the median of their ratios. A
+peer that is missing is named, and its row left out.
 """
 
-import re
-import statistics
-import subprocess
+import argparse
+import os
+import shutil
 import sys
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
 
-from tests.benchmarks.servers import BARE, SERVICE, Running, running
+from tests.benchmarks import cold, large, many, repeated
+from tests.benchmarks.figures import HEADER, Line, MissingError, Options
 
-# 64 KiB of values and a header of 128 bytes.
-OURS = "/v1/encodings/sinusoidal.npy?length=128&dim=128"
-THEIRS = "/table"
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What one run of wrk found: requests a second, and the server's processor time per request in microseconds."""
-
-    rate: float
-    cpu: float
-
-
-def load(server: Running, path: str, seconds: int) -> Load:
-    """wrk on one core; any answer but 200 is an error."""
-    command = ["taskset", "-c", "1", "wrk", "-t1", "-c16", f"-d{seconds}s", f"http://127.0.0.1:{server.port}{path}"]
-    before = server.cpu_seconds()
-    report = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    used = server.cpu_seconds() - before
-    rate = re.search(r"Requests/sec:\s+([0-9.]+)", report)
-    count = re.search(r"(\d+) requests in", report)
-    if rate is None or count is None or "Non-2xx" in report or "Socket errors" in report:
-        raise RuntimeError(report)
-    return Load(float(rate[1]), used / int(count[1]) * 1e6)
+ROWS: dict[str, Callable[[Options], list[Line]]] = {
+    "4k": repeated.four,
+    "64k": repeated.sixty_four,
+    "1m": repeated.megabyte,
+    "16m": repeated.sixteen,
+    "route": repeated.route,
+    "bodiless": repeated.bodiless,
+    "cold-npy": cold.npy,
+    "cold-json": cold.json,
+    "models": repeated.served_models,
+    "rotation": large.rotation,
+    "stream": large.tables,
+    "json": large.json,
+    "once": many.once,
+    "start": many.start,
+    "workers": many.workers,
+}
 
 
-def main(pairs: int = 7, seconds: int = 2) -> None:
-    """Print each pair and the medians."""
-    ours, theirs = [], []
-    with running(SERVICE, OURS, core=0) as service, running(BARE, THEIRS, core=0) as bare:
-        for pair in range(pairs):
-            ours.append(load(service, OURS, seconds))
-            theirs.append(load(bare, THEIRS, seconds))
-            print(f"pair {pair + 1}: {ours[-1]} against {theirs[-1]}", file=sys.stderr)
-    print("| repeated 64 KiB npy | posenc | bare FastAPI route | ratio |\n|---|---|---|---|")
-    print(_line("requests/s", [a.rate for a in ours], [b.rate for b in theirs]))
-    print(_line("requests per CPU second", [1e6 / a.cpu for a in ours], [1e6 / b.cpu for b in theirs]))
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)} (default: all)")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--peers-python", default="")
+    parser.add_argument("--torch-python", default="")
+    parser.add_argument("--gigabytes", type=float, default=4, help="size of the table that is streamed")
+    given = parser.parse_args()
+    unknown = [name for name in given.rows if name not in ROWS]
+    if unknown:
+        parser.error(f"{unknown[0]} is no row; known are {', '.join(ROWS)}")
+    for program in ("wrk", "nginx", "taskset"):
+        if shutil.which(program) is None:
+            parser.error(f"{program} is not installed")
+    options = Options(given.pairs, given.seconds, given.peers_python, given.torch_python, given.gigabytes)
+    print(HEADER)
+    for name in given.rows or ROWS:
+        _measure(name, options)
 
 
-def _line(name: str, ours: list[float], theirs: list[float]) -> str:
-    ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-    return f"| {name} | {statistics.median(ours):,.0f} | {statistics.median(theirs):,.0f} | {ratio:.2f} |"
+def _measure(name: str, options: Options) -> None:
+    begun, busy = time.perf_counter(), os.getloadavg()[0]
+    try:
+        for line in ROWS[name](options):
+            print(line, flush=True)
+    except MissingError as missing:
+        print(f"{name} is left out: {missing}", file=sys.stderr)
+    print(f"{name}: {time.perf_counter() - begun:.0f} s, load before {busy:.1f}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,153 @@
+"""Making an answer: rows computed, written and coded on the work pool; one making for all who ask at once."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from service.api.codings import REVISION, Coding, gzipped
+from service.api.flights import Flight, next_block
+from service.api.limits import Share
+from service.api.reply_cache import Body, Reply
+from service.api.resources import Resources
+from service.api.wanted import Wanted, block_bytes, whole_bytes
+from service.engine.tables import Call
+from service.formats.format import Chunk
+
+
+@dataclass(slots=True)
+class Timing:
+    """Seconds spent waiting for the pool, computing rows, and writing them."""
+
+    asked: float = field(default_factory=time.perf_counter)
+    started: float = 0.0
+    compute: float = 0.0
+    done: float = 0.0
+
+    def header(self) -> str:
+        """As Server-Timing states it, in milliseconds."""
+        encode = self.done - self.started - self.compute
+        parts = (("queue", self.started - self.asked), ("compute", self.compute), ("encode", encode))
+        return ", ".join(f"{name};dur={max(0.0, seconds) * 1000:.2f}" for name, seconds in parts)
+
+
+class Making:
+    """A request that was understood, in the coding that it is answered in; `key` is the one spelling of both."""
+
+    def __init__(self, wanted: Wanted, coding: Coding, request: bytes) -> None:
+        self.wanted = wanted
+        self.coding = coding
+        self.uncoded = request
+        self.key = request if coding == "identity" else request + b" gzip"
+
+    @property
+    def revision(self) -> str:
+        """What the bytes depend on besides the request."""
+        revision = self.wanted.form.revision
+        return revision if self.coding == "identity" else f"{revision}|{REVISION}"
+
+
+def under_way(
+    making: Making,
+    stream: bool,
+    resources: Resources,
+    timing: Timing | None,
+    finished: Callable[[Body], Reply],
+) -> Flight:
+    """The making of this answer, begun unless it is under way; what was begun is finished and kept."""
+    flight = resources.under_way.get(making.key)
+    if flight is None:
+        flight = resources.under_way[making.key] = Flight()
+        # A task of its own: if this client leaves, those who wait for the same answer still get it.
+        work = _fly(flight, making, stream, resources, timing or Timing(), finished)
+        task = asyncio.ensure_future(work)
+        resources.tasks.add(task)
+        task.add_done_callback(resources.tasks.discard)
+    return flight
+
+
+async def _fly(
+    flight: Flight,
+    making: Making,
+    stream: bool,
+    resources: Resources,
+    timing: Timing,
+    finished: Callable[[Body], Reply],
+) -> None:
+    try:
+        with Share(resources.budget) as share:
+            share.take(making.wanted.bound + block_bytes(making.wanted) if stream else whole_bytes(making.wanted))
+            chunks = _from_known(making, resources) or blocks_of(making, resources, timing)
+            if stream:
+                take = next_block(chunks)
+                while (block := await resources.work(take)) is not None:
+                    if block:
+                        flight.add(block)
+            else:
+                flight.add(await resources.work(lambda: written(chunks, timing)))
+        body = tuple(flight.blocks)
+        resources.replies.keep(making.key, finished(body))
+        flight.end()
+    except Exception as error:
+        flight.end(error)
+    finally:
+        del resources.under_way[making.key]
+
+
+def _from_known(making: Making, resources: Resources) -> Iterator[Chunk] | None:
+    """The coded form of an answer whose uncoded form is in the cache: nothing is computed for it."""
+    plain = None if making.coding == "identity" else resources.replies.by_request(making.uncoded)
+    return None if plain is None or plain.body is None else gzipped(plain.body)
+
+
+def written(chunks: Iterator[Chunk], timing: Timing) -> bytes:
+    timing.started = time.perf_counter()
+    content = b"".join(chunks)
+    timing.done = time.perf_counter()
+    return content
+
+
+def blocks_of(making: Making, resources: Resources, timing: Timing) -> Iterator[Chunk]:
+    """The bytes of the answer in its coding."""
+    plain = _chunks(making.wanted, resources, timing)
+    return plain if making.coding == "identity" else gzipped(plain)
+
+
+def part_of(wanted: Wanted, resources: Resources, window: tuple[int, int]) -> Iterator[Chunk]:
+    """The bytes of a window of the answer."""
+    return _chunks(wanted, resources, Timing(), window)
+
+
+def _chunks(
+    wanted: Wanted, resources: Resources, timing: Timing, window: tuple[int, int] | None = None
+) -> Iterator[Chunk]:
+    """The bytes of the answer, or of a window of it, as its format writes them from rows. Runs on the work pool."""
+    call = resources.tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything)
+    if resources.partner is None or window is not None or wanted.bound <= resources.stream_bytes:
+        yield from _written_by(call, wanted, resources, timing, window or (0, None))
+        return
+    with resources.partner.helping(call) as helped:
+        yield from _written_by(helped, wanted, resources, timing, (0, None))
+
+
+def _written_by(
+    call: Call, wanted: Wanted, resources: Resources, timing: Timing, window: tuple[int, int | None]
+) -> Iterator[Chunk]:
+    def rows(name: str, start: int, stop: int) -> NDArray[Any]:
+        begun = time.perf_counter()
+        block = resources.tables.rows(call, name, start, stop)
+        timing.compute += time.perf_counter() - begun
+        return block
+
+    start, stop = window
+    yield from wanted.form.stream(
+        wanted.document,
+        wanted.tensors,
+        rows,
+        start=start,
+        stop=stop,
+        nonfinite=wanted.asked.nonfinite,
+    )

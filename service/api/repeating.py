@@ -1,0 +1,99 @@
+"""Repeated requests, answered from within the parser: neither a cycle nor a task nor ASGI messages are made for them.
+
+What a slower way would have done for such a request is done here too: it is counted, its connection is kept or closed,
+and a connection that rests is closed after `keep_alive_seconds`. That takes one timer for each connection, set anew
+when it ends, rather than one for each answer.
+"""
+
+from typing import Any
+
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from service.api.door import Door, Found
+
+
+class Repeating(HttpToolsProtocol):
+    """A connection whose repeated requests are answered at once. `idle_until` is when it has rested long enough."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.door: Door | None = getattr(self.config.app, "door", None)
+        self.root = self.root_path.encode("ascii")
+        self.in_head = False
+        self.in_message = False
+        self.idle_until = 0.0
+        self._default_headers: list[tuple[bytes, bytes]] = []
+        self._default_lines = b""
+
+    def is_idle(self) -> bool:
+        """Whether no request waits for its answer."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def is_arriving(self) -> bool:
+        """Whether a request has begun that is not complete."""
+        return self.in_head or self.in_message
+
+    def repeat(self) -> bool:
+        """Answer the request whose header is complete, if its answer is ready and its turn has come."""
+        if self.door is None or self.pipeline or self.flow.write_paused or not self.is_idle():
+            return False
+        scope: Scope = self.scope  # type: ignore[assignment]
+        scope["method"] = self.parser.get_method().decode("ascii")
+        found = self.door.find(scope, self.root + self.url)
+        if found is None:
+            return False
+        if not self.transport.is_closing():
+            self._write(found, self.parser.should_keep_alive() and self.parser.get_http_version() != "1.0")
+        return True
+
+    def _write(self, found: Found, keep_alive: bool) -> None:
+        lines = (
+            STATUS_LINE[found.head.status],
+            self._default(),
+            found.head.lines,
+            b"x-request-id: ",
+            found.request_id,
+            b"\r\n\r\n" if keep_alive else b"\r\nconnection: close\r\n\r\n",
+        )
+        self.transport.writelines((b"".join(lines), *found.body))
+        self.server_state.total_requests += 1
+        if keep_alive:
+            self.rest()
+        else:
+            self.transport.close()
+
+    def _default(self) -> bytes:
+        """The lines of the server's own headers, which change once a second."""
+        if self.server_state.default_headers is not self._default_headers:
+            self._default_headers = self.server_state.default_headers
+            self._default_lines = b"".join(b"%s: %s\r\n" % pair for pair in self._default_headers)
+        return self._default_lines
+
+    # The timer of a connection that rests
+
+    def rest(self) -> None:
+        """Note when the connection has rested long enough."""
+        self.idle_until = self.loop.time() + self.timeout_keep_alive
+        if self.timeout_keep_alive_task is None:
+            self._wait(self.timeout_keep_alive)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.idle_until = self.loop.time() + self.timeout_keep_alive
+
+    def _wait(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection if it rested all the time."""
+        self.timeout_keep_alive_task = None
+        if self.transport.is_closing():
+            return
+        left = self.idle_until - self.loop.time()
+        if self.is_arriving() or not self.is_idle():
+            self._wait(self.timeout_keep_alive)
+        elif left > 0:
+            self._wait(left)
+        else:
+            self.transport.close()

@@ -1,0 +1,28 @@
+"""Rows about answers that nobody asked for before: every request has positions of its own."""
+
+from tests.benchmarks.figures import Line, Options, at_least, in_turn
+from tests.benchmarks.load import Ask, load
+from tests.benchmarks.servers import BARE, SERVICE, running
+
+
+def _beside(ours: str, theirs: str, options: Options, seconds: float) -> tuple[float, float, float]:
+    """Two connections, so that neither waits for the load."""
+    first = [path.replace("@", "1") for path in (ours, theirs)]
+    with running(SERVICE, first[0], 0) as a, running(BARE, first[1], 0) as b:
+        return in_turn(
+            options.pairs,
+            lambda: load(a, Ask(ours, connections=2), seconds).rate,
+            lambda: load(b, Ask(theirs, connections=2), seconds).rate,
+        )
+
+
+def npy(options: Options) -> list[Line]:
+    query = "length=4096&dim=128&offset=@0000"
+    found = _beside(f"/v1/encodings/sinusoidal.npy?{query}", f"/npy?{query}", options, options.seconds)
+    return [at_least("npy 4096 x 128, cold", found, "requests/s", "bare FastAPI and numpy computing the same", 2)]
+
+
+def json(options: Options) -> list[Line]:
+    query = "length=2048&dim=128&offset=@0000"
+    found = _beside(f"/v1/encodings/sinusoidal?{query}", f"/json?{query}", options, 3 * options.seconds)
+    return [at_least("JSON 2048 x 128, cold", found, "requests/s", "FastAPI answering .tolist()", 20)]

@@ -1,0 +1,193 @@
+"""Rows about tables that are streamed, and about tensors that are sent and come back."""
+
+import http.client
+import json as json_text
+import socket
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from tests.benchmarks.figures import Growth, Line, MissingError, Options
+from tests.benchmarks.servers import SERVICE, Running, running
+
+BUFFER = 1 << 20
+# Half a rotation each way: q and k of 32 MiB.
+HEADS, LENGTH, WIDTH = 16, 4096, 128
+
+
+def tables(options: Options) -> list[Line]:
+    """A table of 4 GB, beside the rate at which this machine copies into fresh memory."""
+    rows = int(options.gigabytes * 2**30) // (128 * 4)
+    lines = []
+    with running(SERVICE, "/health/live") as service:
+        for extension in ("npy", "safetensors"):
+            path = f"/v1/encodings/sinusoidal.{extension}?length={rows}&dim=128"
+            read(service.port, path, most=64 << 20)
+            growth, copied, begun = Growth(service.pid), copying_rate(), time.perf_counter()
+            count = read(service.port, path)
+            rate = count / (time.perf_counter() - begun)
+            grown, ratio = growth.peak, rate / statistics.mean([copied, copying_rate()])
+            name = f"{count / 2**30:.1f} GiB table, streamed as {extension}"
+            peer = f"{rate / ratio / 1e6:,.0f} MB/s: copying into fresh memory"
+            lines.append(Line(name, f"{rate / 1e6:,.0f} MB/s", peer, f"{ratio:.2f}", "≥ 0.5", ratio >= 0.5))
+            lines.append(Line("memory growth meanwhile", f"{grown:.1f} MiB", "", "", "< 64 MiB", grown < 64))
+    return lines
+
+
+def read(port: int, path: str, most: int | None = None) -> int:
+    """Ask and drop what comes; the number of body bytes, or of so many and then no more."""
+    with socket.create_connection(("127.0.0.1", port)) as opened:
+        opened.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        buffer, seen = memoryview(bytearray(BUFFER)), 0
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += opened.recv(BUFFER)
+        assert head.startswith(b"HTTP/1.1 200"), head[:500]
+        seen = len(head.partition(b"\r\n\r\n")[2])
+        while (count := opened.recv_into(buffer)) and (most is None or seen < most):
+            seen += count
+    return seen
+
+
+def copying_rate() -> float:
+    """Bytes a second of copies of 256 MiB into memory that was not touched before."""
+    source = np.ones(1 << 28, np.uint8)
+    rates = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        copy = source.copy()
+        rates.append(copy.nbytes / (time.perf_counter() - begun))
+        del copy
+    return statistics.median(rates)
+
+
+def json(_options: Options) -> list[Line]:
+    """JSON of 8 million values, and how long /health/live takes meanwhile."""
+    path = "/v1/encodings/sinusoidal?length=65536&dim=128"
+    with running((*SERVICE[:-1], "--json-bytes", "1GiB", SERVICE[-1]), "/health/live") as service:
+        read(service.port, path, most=64 << 20)
+        growth = Growth(service.pid)
+        begun = time.perf_counter()
+        late = _health_while(service, path)
+        seconds, grown = time.perf_counter() - begun, growth.peak
+    slow = statistics.quantiles(late, n=100)[98] * 1e3
+    return [
+        Line("JSON of 8 million values, streamed", f"{seconds:.1f} s", "", "", "", None),
+        Line("memory growth meanwhile", f"{grown:.1f} MiB", "", "", "< 64 MiB", grown < 64),
+        Line(
+            "/health/live meanwhile, 99th percentile",
+            f"{slow:.1f} ms ({len(late)} asked)",
+            "",
+            "",
+            "< 25 ms",
+            slow < 25,
+        ),
+    ]
+
+
+def _health_while(service: Running, path: str) -> list[float]:
+    """Seconds of every health check, one after the other, while the answer is read three times."""
+    done = threading.Event()
+
+    def work() -> None:
+        for _ in range(3):
+            # Another process reads, so that reading and asking do not share an interpreter.
+            subprocess.run(["curl", "-sfo", "/dev/null", f"http://127.0.0.1:{service.port}{path}"], check=True)
+        done.set()
+
+    reader = threading.Thread(target=work)
+    reader.start()
+    connection = http.client.HTTPConnection("127.0.0.1", service.port)
+    late = []
+    while not done.is_set():
+        begun = time.perf_counter()
+        connection.request("GET", "/health/live")
+        connection.getresponse().read()
+        late.append(time.perf_counter() - begun)
+        time.sleep(0.002)
+    reader.join()
+    return late
+
+
+def rotation(options: Options) -> list[Line]:
+    """q and k of 64 MiB together, sent and answered as safetensors, beside PyTorch in its own process."""
+    if not options.torch_python:
+        raise MissingError("PyTorch: give --torch-python, an interpreter that has it")
+    shape = (HEADS, LENGTH, WIDTH)
+    with tempfile.TemporaryDirectory() as folder, running(SERVICE, "/health/live") as service:
+        file = Path(folder, "qk.safetensors")
+        file.write_bytes(_safetensors(shape))
+        body = file.read_bytes()
+        pairs = [(_rotated(service.port, body), _by_torch(options.torch_python)) for _ in range(options.pairs + 1)]
+    ours, theirs = (statistics.median(each) for each in zip(*pairs[1:], strict=True))
+    ratio = statistics.median(a / b for a, b in pairs[1:])
+    work = "rotation of 64 MB, safetensors there and back"
+    return [
+        Line(
+            work,
+            f"{ours * 1e3:.0f} ms",
+            f"{theirs * 1e3:.0f} ms: PyTorch eager in process",
+            f"{ratio:.2f}",
+            "≤ 3",
+            ratio <= 3,
+        )
+    ]
+
+
+def _safetensors(shape: tuple[int, int, int]) -> bytes:
+    values = np.random.default_rng(1).standard_normal((2, *shape), np.float32)
+    half = values.nbytes // 2
+    entry = {"dtype": "F32", "shape": list(shape)}
+    head = json_text.dumps(
+        {"q": {**entry, "data_offsets": [0, half]}, "k": {**entry, "data_offsets": [half, 2 * half]}}
+    )
+    padded = head.encode().ljust(-(-len(head) // 8) * 8)
+    return len(padded).to_bytes(8, "little") + padded + values.tobytes()
+
+
+def _rotated(port: int, body: bytes) -> float:
+    """Seconds from the first byte sent to the last one read."""
+    path = "/v1/apply/rope.safetensors?axes=heads-length"
+    with socket.create_connection(("127.0.0.1", port)) as opened:
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        begun = time.perf_counter()
+        opened.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/octet-stream\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n".encode()
+        )
+        opened.sendall(body)
+        buffer, seen = memoryview(bytearray(4 << 20)), 0
+        while count := opened.recv_into(buffer):
+            assert seen or bytes(buffer[:12]) == b"HTTP/1.1 200", bytes(buffer[:500])
+            seen += count
+        seconds = time.perf_counter() - begun
+    assert seen > len(body)
+    return seconds
+
+
+TORCH = f"""
+import time, torch
+q, k = torch.randn(2, {HEADS}, {LENGTH}, {WIDTH})
+angles = torch.outer(torch.arange({LENGTH}).float(), 10000.0 ** (-torch.arange(0, {WIDTH}, 2).float() / {WIDTH}))
+cos, sin = (f(torch.cat((angles, angles), -1)) for f in (torch.cos, torch.sin))
+def half(x):
+    a, b = x.chunk(2, -1)
+    return torch.cat((-b, a), -1)
+times = []
+for _ in range(7):
+    begun = time.perf_counter()
+    rotated = q * cos + half(q) * sin, k * cos + half(k) * sin
+    times.append(time.perf_counter() - begun)
+print(sorted(times)[3])
+"""
+
+
+def _by_torch(python: str) -> float:
+    """Seconds of the same rotation as models write it, the tables computed before."""
+    done = subprocess.run([python, "-c", TORCH], capture_output=True, text=True, check=True)
+    return float(done.stdout)
