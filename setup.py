@@ -6,7 +6,7 @@ setup(
     packages=[*find_packages(include=["service*"]), "service.web", "service.openapi"],
     package_dir={"service.openapi": "openapi"},
     package_data={
-        "service.web": ["*", "swagger-ui/*"],
+        "service.web": ["*", "explorer/*", "swagger-ui/*"],
         "service.openapi": ["openapi.json"],
     },
 )

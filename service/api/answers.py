@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,7 @@ from service.api.wanted import (
 )
 from service.engine.scheme import Scheme
 from service.formats.format import Chunk
+from service.formats.pictures import PICTURES
 
 # Reading JSON turns a digit and a comma into a Python object: up to some twelve times the body while it lasts.
 JSON_OBJECT_FACTOR = 12
@@ -54,6 +56,9 @@ class Timing:
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """GET and HEAD."""
     refuse_body(request)
+    if extension in PICTURES:
+        # Before anything is read: in a flood of pictures even saying no must cost next to nothing.
+        resources.drawing.refuse_full()
     asked = read_asked(scheme, request.scope["query_string"], blocks=())
     wanted = understand(scheme, asked, extension, {}, resources)
     key = wanted.canonical()
@@ -67,7 +72,7 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
         window = byte_range(request.headers.get("range"), request.headers.get("if-range"), tag, wanted.size)
         if window != "whole":
             return _part(wanted, headers, window, resources)
-    if wanted.bound > resources.stream_bytes:
+    if _is_streamed(wanted, resources):
         return _streamed(wanted, [*headers, *accepted_ranges(wanted)], resources, Share(resources.budget))
     # A pinned address is cacheable for longer: the same tag and bytes, under other headers.
     key += b"pinned" if asked.pinned else b""
@@ -80,6 +85,8 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
 async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """POST with the caller's arrays: the answer is stored by nobody."""
     kind = media_type(request, scheme)
+    if extension in PICTURES:
+        resources.drawing.refuse_full()
     query, assumed = request.scope["query_string"], textual(scheme) if kind == JSON else {}
     # The body may hold parameters too; what is wrong without them is refused before it is read.
     read_asked(scheme, query, assumed)
@@ -92,11 +99,12 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
         wanted = await resources.work(
             lambda: _understood(scheme, query, assumed, extension, given_in(scheme, kind, body), resources)
         )
-        if wanted.bound > resources.stream_bytes:
+        if _is_streamed(wanted, resources):
             return _streamed(wanted, headers, resources, share)
         timing = Timing()
-        share.take(whole_bytes(wanted))
-        content = await resources.work(lambda: _written(wanted, resources, timing))
+        async with _turn(wanted, resources):
+            share.take(whole_bytes(wanted))
+            content = await resources.work(lambda: _written(wanted, resources, timing))
     except BaseException:
         share.give_back()
         raise
@@ -155,9 +163,10 @@ async def _reply(
 async def _compute(
     wanted: Wanted, key: bytes, tag: str, headers: Headers, resources: Resources, timing: Timing
 ) -> Reply:
-    with Share(resources.budget) as share:
-        share.take(whole_bytes(wanted))
-        content = await resources.work(lambda: _written(wanted, resources, timing))
+    async with _turn(wanted, resources):
+        with Share(resources.budget) as share:
+            share.take(whole_bytes(wanted))
+            content = await resources.work(lambda: _written(wanted, resources, timing))
     reply = Reply(
         tag,
         head(200, encoded([*headers, *file_headers(wanted, len(content))])),
@@ -167,6 +176,16 @@ async def _compute(
     )
     resources.replies.keep(key, reply)
     return reply
+
+
+def _is_streamed(wanted: Wanted, resources: Resources) -> bool:
+    """Whether an answer is sent while it is made; a picture is there at once or not at all."""
+    return wanted.bound > resources.stream_bytes and not wanted.is_picture
+
+
+def _turn(wanted: Wanted, resources: Resources) -> AbstractAsyncContextManager[None]:
+    """Pictures are drawn one at a time: letters and places are Python, of which a process runs one thread anyway."""
+    return resources.drawing.turn() if wanted.is_picture else nullcontext()
 
 
 def _written(wanted: Wanted, resources: Resources, timing: Timing) -> bytes:
@@ -190,5 +209,11 @@ def _chunks(
 
     start, stop = window or (0, None)
     yield from wanted.form.stream(
-        wanted.document, wanted.tensors, rows, start=start, stop=stop, nonfinite=wanted.asked.nonfinite
+        wanted.document,
+        wanted.tensors,
+        rows,
+        start=start,
+        stop=stop,
+        nonfinite=wanted.asked.nonfinite,
+        captions=wanted.captions,
     )

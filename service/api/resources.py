@@ -9,10 +9,13 @@ from typing import TypeVar
 
 from service.api.bodies import Limits
 from service.api.caching import Reply, ReplyCache
-from service.api.limits import Budget
+from service.api.limits import Budget, Turns
 from service.engine.tables import TableCache
 
 T = TypeVar("T")
+
+# A picture takes some 10 to 50 milliseconds: who is last of these waits no longer than people do.
+MOST_WAITING_PICTURES = 32
 
 
 @dataclass(slots=True)
@@ -30,6 +33,7 @@ class Resources:
     replies: ReplyCache
     budget: Budget
     pool: ThreadPoolExecutor
+    drawing: Turns = field(default_factory=lambda: Turns("pictures", MOST_WAITING_PICTURES))
     under_way: dict[bytes, asyncio.Future[Reply]] = field(default_factory=dict)
 
     async def work(self, function: Callable[[], T]) -> T:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from service.formats import FORMATS
 from tests.api.gates import watched
 from tests.clients import TRANSPORTS, Client, in_process, settings
+from tests.formats.holding import HOLDING
 from tests.live import wait_until
 
 TABLE = "length=3000&dim=64"
@@ -27,7 +27,7 @@ def resident() -> int:
 
 
 @pytest.mark.parametrize("transport", list(TRANSPORTS))
-@pytest.mark.parametrize("extension", list(FORMATS))
+@pytest.mark.parametrize("extension", HOLDING)
 def test_blocks_make_the_same_answer(transport: str, extension: str) -> None:
     ending = "" if extension == "json" else f".{extension}"
     target = f"/v1/encodings/sinusoidal{ending}?{TABLE}"
