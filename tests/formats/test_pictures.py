@@ -204,6 +204,18 @@ def test_a_large_table_is_sampled_and_that_is_said() -> None:
     assert {"position", "channel", "4000", "500"} <= set(words(drawing))
 
 
+def test_reading_many_rows_lets_other_threads_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that computes a thousand short rows in a row keeps every other one waiting, event loops included."""
+    paused: list[float] = []
+    monkeypatch.setattr("service.formats.pictures.cells.time.sleep", paused.append)
+    drawn({"x": np.zeros((9000, 600))})  # every 19th row, one by one
+    assert len(paused) == 474 // 8
+    assert set(paused) == {1e-4}
+    paused.clear()
+    drawn({"x": np.zeros((60, 40, 3))}, axes=("height", "width", "channel"))
+    assert paused
+
+
 def test_steps_are_odd_so_that_sines_and_cosines_stay_mixed() -> None:
     wide = np.tile([0.25, -1.0], 2500)[None].repeat(2, axis=0)
     (image,) = panels(drawn({"x": wide}))

@@ -1,27 +1,46 @@
 """The values of the cells that a picture shows: pulled in blocks, reduced as they come, so that memory is bounded."""
 
+import itertools
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.formats.blocks import block, width
-from service.formats.format import Answer, type_of
+from service.formats.format import Answer, Rows, type_of
 from service.formats.pictures.plan import Group, Steps
 
 Values = NDArray[np.float64]
 # Rows nearer to each other than this are computed together with those between them; further apart, one by one.
 NEAR_BYTES = 1 << 15
 RUN_BYTES = 1 << 18
+# Few rows are computed in steps of microseconds, each of which lets go of the interpreter and takes it back before
+# another thread has woken up: that thread would wait for all of them. After so many reads it is let go of for longer.
+BREATH_READS, BREATH_SECONDS = 8, 1e-4
 
 
 def panels(answer: Answer, group: Group) -> Iterator[Values]:
     """The cells of each panel, in the order in which they are shown."""
     of_one = _planes if group.is_plane else _panel
+    answer = replace(answer, rows=_breathing(answer.rows))
     for name in group.names:
         for index in range(0, group.leading.length, group.leading.stride):
             yield from of_one(answer, group, name, index)
+
+
+def _breathing(rows: Rows) -> Rows:
+    """The same rows, with a pause now and then in which other threads run."""
+    reads = itertools.count(1)
+
+    def read(name: str, start: int, stop: int) -> NDArray[Any]:
+        if next(reads) % BREATH_READS == 0:
+            time.sleep(BREATH_SECONDS)
+        return rows(name, start, stop)
+
+    return read
 
 
 def _panel(answer: Answer, group: Group, name: str, index: int) -> Iterator[Values]:
