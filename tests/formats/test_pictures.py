@@ -182,8 +182,13 @@ def test_one_axis_is_a_profile_of_heights() -> None:
     assert (signed[:, 0] != BACKGROUND).nonzero()[0].tolist() == list(range(99, 200))
     assert (signed[:, 1] != BACKGROUND).sum() == 50
     assert (signed[:, 2] != BACKGROUND).sum() == 1
-    unending = panels(drawn({"x": np.array([1.0, np.inf])}))[0].colours
-    assert (unending[:, 1] == POSITIVE_INFINITY).all()
+    unending = drawn({"x": np.array([1.0, np.inf])})
+    assert (panels(unending)[0].colours[:, 1] == POSITIVE_INFINITY).all()
+    assert "inf" in words(unending)
+    assert len(unending.images) == 1  # heights have an axis, and no ramp
+    row = drawn({"mask": np.array([0.0, -np.inf])})
+    assert panels(row)[0].colours[[0, -1]].tolist() == [[TRUE, NEGATIVE_INFINITY]] * 2
+    assert {"0", "-inf"} <= set(words(row))
 
 
 def test_a_single_number_is_shown() -> None:

@@ -38,7 +38,12 @@ class Shown:
 
     @property
     def bar_width(self) -> int:
-        return 0 if self.group.is_profile else BAR_GAP + BAR + 66
+        return BAR_GAP + BAR + 66 if self.has_ramp or self.scale.states else 0
+
+    @property
+    def has_ramp(self) -> bool:
+        """Whether colours need a ramp to be read by: two of them do not, and heights have an axis."""
+        return not self.group.is_profile and self.scale.kind != "two"
 
 
 def most_pixels(tensors: Tensors) -> int:
@@ -171,14 +176,12 @@ class Composer:
                 self._bottom_ticks(x, y + height, horizontal)
         size = panels_.size
         self._labels(left, top, size, vertical.label, horizontal.label)
-        if not shown.group.is_profile:
-            self._bar(shown.scale, left + size[0] + BAR_GAP, top, max(LINE * 4, min(MOST_BAR, size[1])))
+        self._legend(shown, left + size[0] + BAR_GAP, top)
         beside = self.lettering.width(vertical.label, LABEL)
-        self.y = top + max(size[1] + BELOW, beside, self._bar_height(shown)) + GAP_Y // 2
+        self.y = top + max(size[1] + BELOW, beside, self._legend_height(shown)) + GAP_Y // 2
 
-    def _bar_height(self, shown: Shown) -> int:
-        ramp = 0 if shown.scale.kind == "two" else max(LINE * 4, min(MOST_BAR, shown.group.panels.size[1])) + 10
-        return ramp + LINE * len(shown.scale.states)
+    def _legend_height(self, shown: Shown) -> int:
+        return (_bar_height(shown) + 10 if shown.has_ramp else 0) + LINE * len(shown.scale.states)
 
     def _left_ticks(self, x: int, y: int, ticks: Ticks) -> None:
         for place, text in ticks.marks:
@@ -198,23 +201,30 @@ class Composer:
             middle = top + max(size[1], self.lettering.width(vertical, LABEL)) // 2
             self.drawing.texts.append(Text(MARGIN + LABEL, middle, vertical, LABEL, "middle", direction="up"))
 
-    def _bar(self, scale_: Scale, x: int, y: int, height: int) -> None:
-        """The ramp with its ticks, then a swatch for each value that is no number."""
-        if scale_.kind != "two":
-            places = np.arange(height - 1, -1, -1) * (RAMP - 1) // (height - 1)
-            self.drawing.images.append(Image(x, y, (BAR, 1), (places + scale_.ramp).astype(np.uint8)[:, None]))
-            self.drawing.frame(x, y, BAR, height)
-            for value, place in _on(scale_, height):
-                self.drawing.boxes.append(Box(x + BAR + 1, y + height - 1 - place, TICK_LENGTH, 1))
-                self.drawing.texts.append(
-                    Text(x + BAR + TICK_LENGTH + 5, y + height - 1 - place + 4, spoken(value), TICK)
-                )
-            y += height + 10
-        for text, colour in scale_.states:
+    def _ramp(self, scale_: Scale, x: int, y: int, height: int) -> None:
+        """Every colour of the ramp with round values beside them."""
+        places = np.arange(height - 1, -1, -1) * (RAMP - 1) // (height - 1)
+        self.drawing.images.append(Image(x, y, (BAR, 1), (places + scale_.ramp).astype(np.uint8)[:, None]))
+        self.drawing.frame(x, y, BAR, height)
+        for value, place in _on(scale_, height):
+            at = y + height - 1 - place
+            self.drawing.boxes.append(Box(x + BAR + 1, at, TICK_LENGTH, 1))
+            self.drawing.texts.append(Text(x + BAR + TICK_LENGTH + 5, at + 4, spoken(value), TICK))
+
+    def _legend(self, shown: Shown, x: int, y: int) -> None:
+        """The ramp, then a swatch for each value that is no number."""
+        if shown.has_ramp:
+            self._ramp(shown.scale, x, y, _bar_height(shown))
+            y += _bar_height(shown) + 10
+        for text, colour in shown.scale.states:
             self.drawing.boxes.append(Box(x, y, BAR, LINE - 4, colour))
             self.drawing.frame(x, y, BAR, LINE - 4)
             self.drawing.texts.append(Text(x + BAR + TICK_LENGTH + 5, y + 10, text, TICK))
             y += LINE
+
+
+def _bar_height(shown: Shown) -> int:
+    return max(LINE * 4, min(MOST_BAR, shown.group.panels.size[1]))
 
 
 def left_out(group: Group) -> Iterator[str]:
@@ -236,7 +246,7 @@ def _pixels(shown: Shown, values: Values) -> Indices:
     finite = np.isfinite(values[0])
     places = shown.scale.places(np.where(finite, values[0], shown.scale.high))
     ends = np.rint(places * (PROFILE_HEIGHT - 1))
-    ground = shown.scale.low if shown.scale.kind == "logarithmic" else 0.0
+    ground = shown.scale.low if shown.scale.kind in ("logarithmic", "two") else 0.0
     (base,) = np.rint(shown.scale.places(np.array([ground])) * (PROFILE_HEIGHT - 1))
     height = np.arange(PROFILE_HEIGHT - 1, -1, -1)[:, None]
     filled = (height >= np.minimum(ends, base)) & (height <= np.maximum(ends, base))
