@@ -227,6 +227,9 @@ def test_steps_are_odd_so_that_sines_and_cosines_stay_mixed() -> None:
     assert image.colours.shape == (2, 1000)
     assert len(set(image.colours[0].tolist())) == 2
     assert (image.colours[0, ::2] != image.colours[0, 1::2]).all()
+    rising = np.linspace(-1, 1, 5000)[None].repeat(2, axis=0)
+    (image,) = panels(drawn({"x": rising}))
+    assert (image.colours == scale([rising[:, ::5]], "float64", "colours").colours(rising[:, ::5])).all()
 
 
 def test_every_head_has_a_panel_and_what_is_left_out_is_said() -> None:
