@@ -7,7 +7,7 @@ setup(
     package_dir={"service.openapi": "openapi"},
     package_data={
         "service": ["py.typed", "*.pyi"],
-        "service.web": ["*", "swagger-ui/*"],
+        "service.web": ["*", "explorer/*", "swagger-ui/*"],
         "service.openapi": ["openapi.json"],
     },
 )

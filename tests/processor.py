@@ -20,9 +20,9 @@ import numpy as np
 
 from service.api.parameters import parameters_schema
 from service.engine.rounding import DTYPES
-from service.formats import FORMATS
-from tests.api.requests import EXAMPLES, Asked
+from tests.api.requests import EXAMPLES, PICTURES, Asked
 from tests.clients import Client, in_process, settings
+from tests.formats.holding import HOLDING
 
 # Enough rows for whole blocks, negative positions, far and fractional ones, and the float32 arithmetics.
 LARGER = (
@@ -64,6 +64,7 @@ LARGER = (
     "/v1/encodings/learned.safetensors?rows=700&dim=33&seed=5",
     "/v1/encodings/learned.safetensors?rows=700&dim=33&distribution=truncated-normal&std=1.3",
     "/v1/encodings/learned.safetensors?rows=70&dim=33&distribution=uniform&spread=glorot",
+    "/v1/encodings/rope.png?length=4096&dim=512&theme=dark",
 )
 
 # A table of 14 x 14 and a class token, and what it becomes.
@@ -82,7 +83,7 @@ def answers() -> dict[str, str]:
 
 def _answers(client: Client) -> Iterator[tuple[str, str]]:
     for example in EXAMPLES:
-        for extension in FORMATS:
+        for extension in HOLDING:
             for dtype in _dtypes(example):
                 asked = Asked(example.scheme, example.example, extension, dtype)
                 reply = asked.send(client)
@@ -90,6 +91,11 @@ def _answers(client: Client) -> Iterator[tuple[str, str]]:
                     yield f"{asked.method} {asked.target}", _digest(reply.content, reply.headers.get("etag", ""))
                 else:
                     assert reply.status_code == 406, reply.text  # a format that cannot hold the dtype, or several
+    for asked in PICTURES:
+        if asked.extension == "png" or asked.example is asked.scheme.examples[0]:
+            reply = asked.send(client)
+            assert reply.status_code == 200, reply.text
+            yield f"{asked.method} {asked.target}", _digest(reply.content, reply.headers.get("etag", ""))
     for target in LARGER:
         for dtype in DTYPES:
             reply = client.get(f"{target}&dtype={dtype}")

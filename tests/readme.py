@@ -1,6 +1,6 @@
 """Reads README.md: its code blocks, and the tables that are made from the code.
 
-`python -m tests.readme` writes the tables of settings, schemes and what is left out into README.md anew.
+`python -m tests.readme` writes the tables of settings, schemes, what is left out and pictures into README.md anew.
 """
 
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from service.api.catalogue import catalogue, left_out
 from service.settings import Settings, flag, show_default, variable
+from tests import gallery
 
 ROOT = Path(__file__).parents[1]
 PATH = ROOT / "README.md"
@@ -64,7 +65,12 @@ def left_out_table() -> str:
     return "\n".join(["| of | left out | reason |", "|---|---|---|", *rows, ""])
 
 
-TABLES = {"settings": settings_table, "schemes": schemes_table, "left out": left_out_table}
+TABLES = {
+    "settings": settings_table,
+    "schemes": schemes_table,
+    "left out": left_out_table,
+    "gallery": gallery.section,
+}
 
 
 def write() -> None:

@@ -10,7 +10,7 @@ from service.api.caching import FRESH, IMMUTABLE, byte_range, encoded, etag, if_
 from service.api.codings import Coding, accepted
 from service.api.door import address_of
 from service.api.limits import Share
-from service.api.making import Making, Timing, blocks_of, part_of, under_way, written
+from service.api.making import Making, Timing, blocks_of, is_streamed, part_of, turn, under_way, written
 from service.api.pasted import in_body
 from service.api.problems import Problem
 from service.api.query import read_asked, textual, with_structured
@@ -30,6 +30,7 @@ from service.api.wanted import (
     whole_bytes,
 )
 from service.engine.scheme import Scheme
+from service.formats.pictures import PICTURES
 
 # Reading JSON turns a digit and a comma into a Python object: up to some twelve times the body while it lasts.
 JSON_OBJECT_FACTOR = 12
@@ -38,6 +39,9 @@ JSON_OBJECT_FACTOR = 12
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """GET and HEAD."""
     refuse_body(request)
+    if extension in PICTURES:
+        # Before anything is read: in a flood of pictures even saying no must cost next to nothing.
+        resources.drawing.refuse_full()
     asked = read_asked(scheme, request.scope["query_string"], blocks=())
     wanted = understand(scheme, asked, extension, {}, resources)
     making = Making(wanted, _coding(request, wanted), wanted.canonical())
@@ -64,7 +68,7 @@ async def _whole(request: Request, making: Making, tag: str, headers: Headers, r
     if reply is not None and reply.body is not None:
         resources.replies.alias(making.key, address_of(request.scope), pinned)
         return Bytes(200, reply.get(pinned).headers, *reply.body)
-    stream = wanted.bound > resources.stream_bytes
+    stream = is_streamed(wanted, resources)
     if stream and not _can_keep(making, resources):
         _remember(request, making, tag, resources)
         return _streamed(making, [*headers, *accepted_ranges(wanted)], resources, Share(resources.budget))
@@ -115,6 +119,8 @@ def _coding(request: Request, wanted: Wanted) -> Coding:
 async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """POST with the caller's arrays: the answer is stored by nobody."""
     kind = media_type(request, scheme)
+    if extension in PICTURES:
+        resources.drawing.refuse_full()
     query, assumed = request.scope["query_string"], textual(scheme) if kind == JSON else {}
     # The body may hold parameters too; what is wrong without them is refused before it is read.
     read_asked(scheme, query, assumed)
@@ -128,11 +134,12 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
         )
         making = Making(wanted, _coding(request, wanted), b"")
         headers = [("Cache-Control", "no-store"), *coding_headers(wanted)]
-        if wanted.bound > resources.stream_bytes:
+        if is_streamed(wanted, resources):
             return _streamed(making, headers, resources, share)
         timing = Timing()
-        share.take(whole_bytes(wanted))
-        content = await resources.work(lambda: written(blocks_of(making, resources, timing), timing))
+        async with turn(wanted, resources):
+            share.take(whole_bytes(wanted))
+            content = await resources.work(lambda: written(blocks_of(making, resources, timing), timing))
     except BaseException:
         share.give_back()
         raise

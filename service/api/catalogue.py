@@ -12,13 +12,14 @@ from service.api.documents import Fixed, fixed_json
 from service.api.names import nearest_names
 from service.api.parameters import listed_schema, parameters_schema, structured_schema
 from service.api.problems import Problem, echo
-from service.api.query import PRESET, REPLY_PARAMETERS, Nonfinite, read_pairs
+from service.api.query import PRESET, REPLY_PARAMETERS, read_pairs
 from service.api.resources import Resources
 from service.api.schemes import EXTENSIONS, address
 from service.api.variations import variations
 from service.engine import SCHEMES
 from service.engine.omissions import OMISSIONS
 from service.engine.scheme import Example, Scheme, Usage
+from service.formats.format import Nonfinite, Theme
 
 
 def install(app: FastAPI, resources: Resources) -> None:
@@ -115,6 +116,7 @@ def parameters(scheme: Scheme[Any, Any]) -> dict[str, Any]:
     reply: dict[str, dict[str, Any]] = {
         "revision": {"type": "integer", "const": scheme.revision},
         "tensor": {"type": "string", "enum": list(tensors(scheme))},
+        "theme": {"type": "string", "enum": list(get_args(Theme))},
         "nonfinite": {"type": "string", "enum": list(get_args(Nonfinite))},
     }
     described = {name: rest | {"description": REPLY_PARAMETERS[name]} for name, rest in reply.items()}

@@ -1,4 +1,4 @@
-"""Pages for people: the landing page, Swagger UI served by ourselves, what problem types mean; and /openapi.json.
+"""Pages for people: the explorer, Swagger UI served by ourselves, what problem types mean; and /openapi.json.
 
 Every address inside the pages is relative, so they work behind a proxy that strips a path prefix. Nothing is loaded
 from anywhere else, and the Content-Security-Policy says so.
@@ -25,7 +25,7 @@ PACKAGE = Path(service.__file__).parent
 WEB = PACKAGE / "web"
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 GUARDS = (
@@ -35,9 +35,16 @@ GUARDS = (
 )
 HTML = "text/html; charset=utf-8"
 CSS = "text/css; charset=utf-8"
-PNG = "image/png"
 JAVASCRIPT = "text/javascript; charset=utf-8"
 
+EXPLORER = {
+    "/web/page.css": ("page.css", CSS),
+    "/web/explorer.css": ("explorer.css", CSS),
+    **{
+        f"/web/explorer/{name}.js": (f"explorer/{name}.js", JAVASCRIPT)
+        for name in ("main", "side", "form", "state", "safetensors", "snippets")
+    },
+}
 SWAGGER_UI = {
     "/docs": ("docs.html", HTML),
     "/web/docs.js": ("docs.js", JAVASCRIPT),
@@ -49,8 +56,8 @@ SWAGGER_UI = {
 def install(app: FastAPI, docs: Literal["on", "off"]) -> None:
     """Add the pages, read when first asked for; Swagger UI and the OpenAPI document only where they are on."""
     _add(app, "/", lambda: _page(_landing(docs)))
-    _add(app, "/web/page.css", lambda: _file("page.css", CSS))
-    _add(app, "/web/sinusoidal.png", lambda: _file("sinusoidal.png", PNG))
+    for path, (name, media_type) in EXPLORER.items():
+        _add(app, path, partial(_file, name, media_type))
     _add(app, "/problems", lambda: _page(_problem_list()))
     app.router.add_route("/problems/{slug}", _problem, methods=["GET"])
     if docs == "on":

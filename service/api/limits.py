@@ -1,5 +1,8 @@
 """Work is admitted by bytes: what does not fit now is sent away for a moment, what never can is refused for good."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
@@ -62,6 +65,36 @@ class Share:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.give_back()
+
+
+class Turns:
+    """Lets one at a time do something, and so many wait for it; who comes then is sent away for a moment."""
+
+    def __init__(self, what: str, most_waiting: int) -> None:
+        self._what = what
+        self._most_waiting = most_waiting
+        self._free = asyncio.Semaphore(1)
+        self.waiting = 0
+
+    def refuse_full(self) -> None:
+        """A 503 with Retry-After if too many wait."""
+        if self.waiting >= self._most_waiting:
+            detail = f"{self.waiting} {self._what} wait to be drawn at the moment"
+            raise Problem("overloaded", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """One's own turn, unless too many wait for theirs."""
+        self.refuse_full()
+        self.waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
 
 
 def refuse_large(requested: int, limit: int, advice: str, *, what: str = "the answer") -> None:

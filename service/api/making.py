@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,16 +79,10 @@ async def _fly(
     finished: Callable[[Body], Reply],
 ) -> None:
     try:
-        with Share(resources.budget) as share:
-            share.take(making.wanted.bound + block_bytes(making.wanted) if stream else whole_bytes(making.wanted))
-            chunks = _from_known(making, resources) or blocks_of(making, resources, timing)
-            if stream:
-                take = next_block(chunks)
-                while (block := await resources.work(take)) is not None:
-                    if block:
-                        flight.add(block)
-            else:
-                flight.add(await resources.work(lambda: written(chunks, timing)))
+        async with turn(making.wanted, resources):
+            with Share(resources.budget) as share:
+                share.take(making.wanted.bound + block_bytes(making.wanted) if stream else whole_bytes(making.wanted))
+                await _add_blocks(flight, making, stream, resources, timing)
         body = tuple(flight.blocks)
         resources.replies.keep(making.key, finished(body))
         flight.end()
@@ -95,6 +90,27 @@ async def _fly(
         flight.end(error)
     finally:
         del resources.under_way[making.key]
+
+
+async def _add_blocks(flight: Flight, making: Making, stream: bool, resources: Resources, timing: Timing) -> None:
+    chunks = _from_known(making, resources) or blocks_of(making, resources, timing)
+    if not stream:
+        flight.add(await resources.work(lambda: written(chunks, timing)))
+        return
+    take = next_block(chunks)
+    while (block := await resources.work(take)) is not None:
+        if block:
+            flight.add(block)
+
+
+def is_streamed(wanted: Wanted, resources: Resources) -> bool:
+    """Whether an answer is sent while it is made; a picture is there at once or not at all."""
+    return wanted.bound > resources.stream_bytes and not wanted.is_picture
+
+
+def turn(wanted: Wanted, resources: Resources) -> AbstractAsyncContextManager[None]:
+    """Pictures are drawn one at a time: letters and places are Python, of which a process runs one thread anyway."""
+    return resources.drawing.turn() if wanted.is_picture else nullcontext()
 
 
 def _from_known(making: Making, resources: Resources) -> Iterator[Chunk] | None:
@@ -150,4 +166,5 @@ def _written_by(
         start=start,
         stop=stop,
         nonfinite=wanted.asked.nonfinite,
+        captions=wanted.captions,
     )

@@ -21,8 +21,9 @@ Tables, attention biases, and encodings applied to your own vectors: exact, in t
 same bytes on every machine.
 
 The address alone decides the format: without an extension the answer is JSON; `.npy`, `.npz`, `.safetensors`, `.bin`
-(raw little-endian) and `.csv` are files. Parameters are in the query, the caller's arrays in the body. Unknown and
-repeated parameters are refused. Lists are comma-separated. In an address a `+` means a space: write exponents as `1e4`.
+(raw little-endian) and `.csv` are files, `.png` and `.svg` are pictures of the same tensors. Parameters are in the
+query, the caller's arrays in the body. Unknown and repeated parameters are refused. Lists are comma-separated. In an
+address a `+` means a space: write exponents as `1e4`.
 
 Answers to GET have a strong `ETag` and may be cached; with `revision` in the address they never change. HEAD answers
 every GET without its body. Every refusal is a problem document (RFC 9457)."""

@@ -14,7 +14,6 @@ from service.api.wanted import statement
 from service.engine import SCHEMES
 from service.engine.scheme import Example, Usage
 from service.formats import FORMATS
-from service.formats.format import Text
 
 BINARY = {"type": "string", "format": "binary"}
 MOST_EXAMPLE_VALUES = 64
@@ -90,7 +89,8 @@ def _paragraphs(scheme: AnyScheme, method: str, kind: str) -> Iterator[str]:
     if kind == "file":
         yield (
             "The extension is the format: `.npy` stacks several tensors of one shape on a leading axis; `.npz` and "
-            "`.safetensors` hold all of them by name; `.bin` and `.csv` hold one."
+            "`.safetensors` hold all of them by name; `.bin` and `.csv` hold one; `.png` and `.svg` are pictures of "
+            "them, with `theme=dark` for dark pages."
         )
     usages = [f"- {usage.who}: {_convention(usage)}" for usage in scheme.used_by]
     if usages:
@@ -158,11 +158,15 @@ def _success(scheme: AnyScheme, method: str, kind: str) -> Schema:
     named += ["ETag"] if method == "get" else []
     if kind == "file":
         named += ["Content-Disposition", "Accept-Ranges", "Array-Shape", "Array-Dtype"]
-        content = {form.media_type: {"schema": TEXT if isinstance(form, Text) else BINARY} for form in _files()}
+        content = {form.media_type: {"schema": TEXT if _is_text(form.media_type) else BINARY} for form in _files()}
     else:
         content = {"application/json": _json_content(scheme, method)}
     description = "The file." if kind == "file" else "The tensors, and the convention they are in."
     return {"description": description, "headers": header_refs(*named), "content": content}
+
+
+def _is_text(media_type: str) -> bool:
+    return media_type.startswith("text/") or media_type.endswith("+xml")
 
 
 def _files() -> list[Any]:

@@ -47,15 +47,17 @@ _HEADERS: dict[str, tuple[str, Schema, str]] = {
     "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 0}, "1"),
 }
 
+_UNKNOWN_FORMAT = ".np is no format; known are .npy, .npz, .safetensors, .bin, .csv, .png, .svg, and none for JSON"
+
 _DETAILS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "bad-request": ("'length' in the query is not name=value", []),
     "not-found": (
-        ".np is no format; known are .npy, .npz, .safetensors, .bin, .csv, and none for JSON",
+        _UNKNOWN_FORMAT,
         [
             {
                 "parameter": "extension",
                 "code": "unknown",
-                "detail": ".np is no format; known are .npy, .npz, .safetensors, .bin, .csv, and none for JSON",
+                "detail": _UNKNOWN_FORMAT,
                 "did_you_mean": "npy",
             }
         ],

@@ -4,7 +4,6 @@ from itertools import chain
 from typing import Any, get_args
 
 from service.api.parameters import answered_schema, listed_schema, structured_schema
-from service.api.query import Nonfinite
 from service.api.schemes import EXTENSIONS
 from service.api.variations import AnyScheme, choices, variations
 from service.engine import SCHEMES
@@ -12,6 +11,7 @@ from service.engine.attention.relative import QueryKeyPositions
 from service.engine.positions import POSITIONS_INPUT, Positioned
 from service.engine.rotation.patches import OF_GRIDS
 from service.engine.scheme import ITEMSIZE
+from service.formats.format import Nonfinite, Theme
 
 Schema = dict[str, Any]
 
@@ -321,5 +321,6 @@ SHARED: Schema = {
         "properties": {"name": TEXT, "topic": TEXT, "reason": TEXT},
         "required": ["name", "topic", "reason"],
     },
+    "Theme": {"type": "string", "enum": list(get_args(Theme))},
     "Usage": _USAGE,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, get_args
 from urllib.parse import unquote_plus
 
 from pydantic import ValidationError
@@ -11,14 +11,15 @@ from service.api.pasted import LAYER_TYPE, NOTHING, Block, Stated, Unpacked, in_
 from service.api.problems import MOST_ERRORS, Problem, echo, from_body_validation, from_validation, unknown_name
 from service.engine.layered import Layered
 from service.engine.scheme import Params, Scheme, Tensors
+from service.formats.format import Nonfinite, Theme
 
 REPLY_PARAMETERS = {
     "revision": "The revision of the scheme that the caller relies on; the answer is then cacheable for a year.",
     "tensor": "One tensor of several, by name.",
+    "theme": "The colours of a picture (`.png`, `.svg`): `light` or `dark`.",
     "nonfinite": "What JSON does with infinities and NaN: `refuse` (406), or `string` to write them as strings.",
 }
 PRESET = "The convention of a library or model by name: its parameters, of which those in the address take precedence."
-Nonfinite = Literal["refuse", "string"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Asked:
     pinned: bool
     tensor: str | None
     nonfinite: Nonfinite
+    theme: Theme
 
 
 def read_pairs(raw: bytes) -> dict[str, str]:
@@ -88,7 +90,8 @@ def read_asked(
         params,
         _pinned(scheme, reply.get("revision")),
         reply.get("tensor"),
-        _nonfinite(reply.get("nonfinite")),
+        _chosen("nonfinite", reply.get("nonfinite"), Nonfinite),
+        _chosen("theme", reply.get("theme"), Theme),
     )
 
 
@@ -173,14 +176,12 @@ def _pinned(scheme: Scheme[Any, Any], revision: str | None) -> bool:
     return True
 
 
-def _nonfinite(given: str | None) -> Nonfinite:
-    if given in (None, "refuse"):
-        return "refuse"
-    if given == "string":
-        return "string"
-    fault = unknown_name(
-        "nonfinite", str(given), ("refuse", "string"), what=f"nonfinite is {echo(given)}", code="choice"
-    )
+def _chosen(name: str, given: str | None, choices: Any) -> Any:
+    """One of the choices of how a reply is wanted; the first where none is stated."""
+    known: tuple[str, ...] = get_args(choices)
+    if given is None or given in known:
+        return given or known[0]
+    fault = unknown_name(name, given, known, what=f"{name} is {echo(given)}", code="choice")
     raise Problem("invalid-parameters", fault["detail"], [fault])
 
 

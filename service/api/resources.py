@@ -10,12 +10,15 @@ from typing import TypeVar
 from service.api.bodies import Limits
 from service.api.flights import Flight
 from service.api.gate import Gate
-from service.api.limits import Budget
+from service.api.limits import Budget, Turns
 from service.api.reply_cache import ReplyCache
 from service.engine.tables import TableCache
 from service.partner import Partner
 
 T = TypeVar("T")
+
+# A picture takes some 10 to 50 milliseconds: who is last of these waits no longer than people do.
+MOST_WAITING_PICTURES = 32
 
 
 @dataclass(slots=True)
@@ -37,6 +40,7 @@ class Resources:
     gate: Gate = field(default_factory=Gate)
     under_way: dict[bytes, Flight] = field(default_factory=dict)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    drawing: Turns = field(default_factory=lambda: Turns("pictures", MOST_WAITING_PICTURES))
 
     async def work(self, function: Callable[[], T]) -> T:
         """Run numerical work on its own pool, never on the event loop or the default pool."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.api.caching import canonical
+from service.api.captions import captions
 from service.api.codings import PAYS_BYTES, Coding
 from service.api.limits import refuse_large
 from service.api.query import Asked, choose
@@ -11,7 +12,8 @@ from service.api.resources import Resources
 from service.engine.layered import Layered, layered
 from service.engine.scheme import Inputs, Params, Scheme, Tensor, Tensors
 from service.formats import FORMATS
-from service.formats.format import BLOCK_BYTES, Format
+from service.formats.format import BLOCK_BYTES, Captions, Format
+from service.formats.pictures import Picture
 
 Headers = list[tuple[str, str]]
 
@@ -41,6 +43,8 @@ class Wanted:
 
     def canonical(self) -> bytes:
         """The one spelling of this request."""
+        # Only what decides about the bytes: a theme is one of pictures, and of nothing else.
+        drawn = {"theme": self.asked.theme} if self.is_picture else {}
         return canonical(
             {
                 "scheme": self.scheme.key,
@@ -49,8 +53,18 @@ class Wanted:
                 "tensors": list(self.tensors),
                 "nonfinite": self.asked.nonfinite if self.form.extension == "json" else "",
                 "extension": self.form.extension,
+                **drawn,
             }
         )
+
+    @property
+    def is_picture(self) -> bool:
+        return isinstance(self.form, Picture)
+
+    @property
+    def captions(self) -> Captions:
+        """What a picture says beside the values."""
+        return captions(self.scheme, self.params, self.inputs, self.asked.theme)
 
 
 def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: Inputs, resources: Resources) -> Wanted:
@@ -122,9 +136,11 @@ def content_headers(wanted: Wanted, size: int | None, coding: Coding = "identity
     shape = (len(wanted.tensors), *first.shape) if form.extension == "npy" and len(wanted.tensors) > 1 else first.shape
     if form.extension in ("npy", "bin"):
         headers += [("Array-Shape", ", ".join(map(str, shape))), ("Array-Dtype", first.dtype)]
+    # A picture is looked at where it is asked for; anything else is saved.
+    kind = "inline" if wanted.is_picture else "attachment"
     return [
         *headers,
-        ("Content-Disposition", f'attachment; filename="{_filename(wanted, first.shape, first.dtype)}"'),
+        ("Content-Disposition", f'{kind}; filename="{_filename(wanted, first.shape, first.dtype)}"'),
     ]
 
 
@@ -153,7 +169,7 @@ def block_bytes(wanted: Wanted) -> int:
     """What one block of rows takes while it is made and sent; a row wider than a block is a block."""
     row = max(_row_bytes(tensor) for tensor in wanted.tensors.values())
     block = max(row, min(BLOCK_BYTES, sum(tensor.nbytes for tensor in wanted.tensors.values())))
-    return BLOCK_FACTOR * block + wanted.state_bytes + REQUEST_BYTES
+    return BLOCK_FACTOR * block + wanted.form.working(wanted.tensors) + wanted.state_bytes + REQUEST_BYTES
 
 
 def _row_bytes(tensor: Tensor) -> int:

@@ -8,9 +8,10 @@ from service.formats.format import Format
 from service.formats.json_text import JSON
 from service.formats.npy import NPY
 from service.formats.npz import NPZ
+from service.formats.pictures import PNG, SVG
 from service.formats.raw import BIN
 from service.formats.safetensors import SAFETENSORS
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
-    {each.extension: each for each in (JSON, NPY, NPZ, SAFETENSORS, BIN, CSV)}
+    {each.extension: each for each in (JSON, NPY, NPZ, SAFETENSORS, BIN, CSV, PNG, SVG)}
 )

@@ -9,7 +9,7 @@ length only by writing.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import ml_dtypes
@@ -49,6 +49,20 @@ Rows = Callable[[str, int, int], NDArray[Any]]
 Document = Mapping[str, object]
 Chunk = bytes | memoryview
 Nonfinite = Literal["refuse", "string"]
+Theme = Literal["light", "dark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Captions:
+    """What a picture says beside the values.
+
+    `first` is the number of an axis' first index where it is not 0; None where its indices are not numbered in a row.
+    """
+
+    title: str = ""
+    parameters: str = ""
+    first: Mapping[str, int | None] = field(default_factory=dict)
+    theme: Theme = "light"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +74,7 @@ class Answer:
     rows: Rows
     block_bytes: int = BLOCK_BYTES
     nonfinite: Nonfinite = "refuse"
+    captions: Captions = Captions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +108,10 @@ class Format(ABC):
     def bound(self, document: Document, tensors: Tensors) -> int:
         """No answer of these specs is longer than this many bytes."""
 
+    def working(self, tensors: Tensors) -> int:  # noqa: ARG002 - most formats write blocks as they come
+        """How much memory writing takes besides a block of rows and the bytes themselves."""
+        return 0
+
     def stream(
         self,
         document: Document,
@@ -103,10 +122,11 @@ class Format(ABC):
         stop: int | None = None,
         block_bytes: int = BLOCK_BYTES,
         nonfinite: Nonfinite = "refuse",
+        captions: Captions = Captions(),
     ) -> Iterator[Chunk]:
         """The answer's bytes from `start` to `stop`, in blocks; a window only where `ranges` is "bytes"."""
         self.check(tensors)
-        return self.chunks(Answer(document, tensors, rows, block_bytes, nonfinite), start, stop)
+        return self.chunks(Answer(document, tensors, rows, block_bytes, nonfinite, captions), start, stop)
 
     @abstractmethod
     def chunks(self, answer: Answer, start: int, stop: int | None) -> Iterator[Chunk]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from service.api.variations import example_arrays, parameters_of
 from service.engine import SCHEMES
 from service.engine.scheme import Example, Scheme, whole
-from service.formats import FORMATS
 from tests.clients import Client
+from tests.formats.holding import HOLDING
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -56,7 +56,8 @@ class Asked:
 
 
 EXAMPLES = [Asked(scheme, example) for scheme in SCHEMES for example in scheme.examples]
-IN_EVERY_FORMAT = [Asked(each.scheme, each.example, extension) for each in EXAMPLES for extension in FORMATS]
+IN_EVERY_FORMAT = [Asked(each.scheme, each.example, extension) for each in EXAMPLES for extension in HOLDING]
+PICTURES = [Asked(each.scheme, each.example, extension) for each in EXAMPLES for extension in ("png", "svg")]
 GETS = [each for each in EXAMPLES if each.method == "GET"]
 GETS_IN_EVERY_FORMAT = [each for each in IN_EVERY_FORMAT if each.method == "GET"]
 

@@ -19,8 +19,9 @@ from tests.clients import Client, in_process, settings
 PAGES = ["/", "/docs", "/problems", "/problems/not-found"]
 ASSETS = [
     "/web/page.css",
+    "/web/explorer.css",
+    *(f"/web/explorer/{name}.js" for name in ("main", "side", "form", "state", "safetensors", "snippets")),
     "/web/docs.js",
-    "/web/sinusoidal.png",
     "/web/swagger-ui.css",
     "/web/swagger-ui-bundle.js",
 ]
@@ -61,8 +62,9 @@ def test_a_page_is_guarded_and_cacheable(path: str, direct: Client) -> None:
         ("/docs", "text/html; charset=utf-8"),
         ("/problems", "text/html; charset=utf-8"),
         ("/web/page.css", "text/css; charset=utf-8"),
-        ("/web/sinusoidal.png", "image/png"),
         ("/web/docs.js", "text/javascript; charset=utf-8"),
+        ("/web/explorer.css", "text/css; charset=utf-8"),
+        ("/web/explorer/main.js", "text/javascript; charset=utf-8"),
         ("/web/swagger-ui-bundle.js", "text/javascript; charset=utf-8"),
     ],
 )
@@ -141,6 +143,16 @@ def test_an_unknown_problem_type_is_refused_with_the_nearest(direct: Client) -> 
     (fault,) = refused.json()["errors"]
     assert fault["did_you_mean"] == "not-found"
     assert "did_you_mean" not in direct.get("/problems/zzzzzz").json()["errors"][0]
+
+
+def test_every_module_of_the_explorer_is_served(direct: Client) -> None:
+    files = sorted(path.name for path in (docs.WEB / "explorer").iterdir())
+    assert [f"/web/explorer/{name}" for name in files] == sorted(path for path in ASSETS if "/explorer/" in path)
+    for name in files:
+        text = direct.get(f"/web/explorer/{name}").text
+        assert set(re.findall(r'from "\./([^"]+)"', text)) <= set(files), name
+        # Nothing is written into the page as markup, whatever a description or a value says.
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|https?:", text), name
 
 
 def test_a_file_is_read_once(direct: Client, monkeypatch: pytest.MonkeyPatch) -> None:

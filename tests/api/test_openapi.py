@@ -359,7 +359,7 @@ def test_the_other_examples_work(direct: Client) -> None:
 # Answers and refusals
 
 
-def test_files_are_octet_streams_and_nothing_else() -> None:
+def test_files_are_octet_streams_texts_and_pictures() -> None:
     for scheme, method, kind, name in OF_SCHEMES:
         success = OPERATIONS[name][2]["responses"]["200"]["content"]
         if kind == "json":
@@ -368,6 +368,8 @@ def test_files_are_octet_streams_and_nothing_else() -> None:
             assert success == {
                 "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
                 "text/csv": {"schema": {"type": "string"}},
+                "image/png": {"schema": {"type": "string", "format": "binary"}},
+                "image/svg+xml": {"schema": {"type": "string"}},
             }
         if method == "post":
             body = OPERATIONS[name][2]["requestBody"]["content"]
@@ -598,7 +600,14 @@ def test_the_catalogue_has_the_same_parameters(direct: Client) -> None:
     entries = direct.get("/v1/schemes/rope").json()["schemes"]
     schema = next(entry for entry in entries if entry["family"] == "encodings")["parameters"]
     assert schema["required"] == ["dim"]
-    assert list(schema["properties"]) == [*rope.params.model_fields, "preset", "revision", "tensor", "nonfinite"]
+    assert list(schema["properties"]) == [
+        *rope.params.model_fields,
+        "preset",
+        "revision",
+        "tensor",
+        "theme",
+        "nonfinite",
+    ]
     assert schema["properties"]["dim"]["minimum"] == 2
     assert "anyOf" not in json.dumps(schema)
 

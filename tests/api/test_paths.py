@@ -46,13 +46,14 @@ def test_an_unknown_path_names_the_nearest(client: Client) -> None:
         ("NPY", "npy"),
         ("safetensor", "safetensors"),
         ("json", None),
-        ("png%20", None),
+        ("png%20", "png"),
+        ("jpeg", None),
     ],
 )
 def test_an_unknown_extension_names_the_known_ones(client: Client, given: str, near: str | None) -> None:
     document = refused(client.get(f"{ROPE}.{given}?length=2&dim=4"), "not-found")
     assert fault(document, "extension").get("did_you_mean") == near
-    assert ".npy, .npz, .safetensors, .bin, .csv, and none for JSON" in document["detail"]
+    assert ".npy, .npz, .safetensors, .bin, .csv, .png, .svg, and none for JSON" in document["detail"]
 
 
 def test_an_unknown_scheme_of_the_catalogue_is_404(client: Client) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from service.formats import FORMATS
 from service.main import create_app
 from tests.api.gates import watched
 from tests.clients import TRANSPORTS, Client, in_process, settings
+from tests.formats.holding import HOLDING
 from tests.live import Client as Connection
 from tests.live import live, wait_until
 
@@ -30,7 +30,7 @@ def resident() -> int:
 
 @pytest.mark.parametrize("transport", list(TRANSPORTS))
 @pytest.mark.parametrize("kept_bytes", [0, 2**26])
-@pytest.mark.parametrize("extension", list(FORMATS))
+@pytest.mark.parametrize("extension", HOLDING)
 def test_blocks_make_the_same_answer(transport: str, kept_bytes: int, extension: str) -> None:
     """Whether they are kept for the next who asks, or let go once sent."""
     ending = "" if extension == "json" else f".{extension}"

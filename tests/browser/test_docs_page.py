@@ -1,74 +1,24 @@
 """Swagger UI in a real browser whose only network is the server: opened, tried out, without an error."""
 
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
-from service.main import create_app
-from tests.clients import settings
-from tests.live import live
-from tests.tools import program
+from tests.browser.watching import Watched, watched
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Locator
 
 pytestmark = pytest.mark.tool
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    # No name is looked up: what is not on this machine does not exist.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-]
-WAIT_MS = 15_000
 FAMILY_OF = {"schemes_get": "catalogue"}
 ONE_OF_EACH_FAMILY = ["encodings_rope", "encodings_sinusoidal_at", "biases_alibi", "apply_rope", "schemes_get"]
 
 
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    path = program("chromium")
-    if find_spec("playwright") is None and not os.environ.get("CI_REQUIRE"):
-        pytest.skip("playwright is not installed")
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where the browser is wanted
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(autouse=True)
-def _the_process_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that stops ends its process after a while; here that is pytest's."""
-    monkeypatch.setattr("service.server.end_at_the_latest", lambda _seconds: None)
-
-
-class Watched:
-    """A page, what it asked for, and what it complained of."""
-
-    def __init__(self, page: "Page", base: str) -> None:
-        self.page = page
-        self.base = base
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        page.set_default_timeout(WAIT_MS)
-        page.on("request", lambda request: self.requests.append(request.url))
-        page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+class Docs(Watched):
+    """Swagger UI."""
 
     def open_docs(self) -> None:
         self.page.goto(f"{self.base}/docs")
@@ -96,26 +46,9 @@ class Watched:
         status: str = block.locator(".live-responses-table .response .response-col_status").first.inner_text()
         return status.strip()
 
-    def went_outside(self) -> list[str]:
-        outside = [url for url in self.requests if not url.startswith((f"{self.base}/", "data:", "blob:"))]
-        assert self.requests
-        return outside
-
-
-@contextmanager
-def watched(browser: "Browser", prefix: str) -> Iterator[Watched]:
-    """The docs page of a real server, whose app lies below a path prefix."""
-    app = create_app(settings())
-    outer = Starlette(routes=[Mount(prefix, app)]) if prefix else app
-    outer.state.draining = False
-    with live(outer, settings(port=0)) as server:
-        page = browser.new_page()
-        yield Watched(page, f"http://127.0.0.1:{server.port}{prefix}")
-        page.close()
-
 
 def test_an_operation_of_each_family_is_tried_out(browser: "Browser") -> None:
-    with watched(browser, "") as docs:
+    with watched(Docs, browser) as docs:
         docs.open_docs()
         for operation in ONE_OF_EACH_FAMILY:
             assert docs.execute(operation) == "200", operation
@@ -135,8 +68,27 @@ def test_an_operation_of_each_family_is_tried_out(browser: "Browser") -> None:
         assert docs.complaints == []
 
 
+def test_a_picture_shows_inline_and_a_file_downloads(browser: "Browser") -> None:
+    with watched(Docs, browser) as docs:
+        docs.open_docs()
+        block = docs.operation("encodings_rope_file")
+        block.locator(".opblock-summary-control").click()
+        block.locator("tr[data-param-name='extension'] select").select_option("png")
+        assert docs.execute("encodings_rope_file") == "200"
+        image = block.locator(".live-responses-table .response-col_description img")
+        image.wait_for()
+        assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 560
+        block.locator("tr[data-param-name='extension'] select").select_option("npy")
+        assert docs.execute("encodings_rope_file") == "200"
+        download = block.locator(".live-responses-table a[download]")
+        download.wait_for()
+        assert download.get_attribute("download") == "rope_4x8_float32.npy"
+        assert docs.went_outside() == []
+        assert docs.complaints == []
+
+
 def test_every_operation_is_shown_with_its_parameters(browser: "Browser") -> None:
-    with watched(browser, "") as docs:
+    with watched(Docs, browser) as docs:
         docs.open_docs()
         document = docs.page.request.get(f"{docs.base}/openapi.json").json()
         tags = [operation["tags"][0] for item in document["paths"].values() for operation in item.values()]
@@ -158,7 +110,7 @@ def test_every_operation_is_shown_with_its_parameters(browser: "Browser") -> Non
 
 
 def test_it_works_below_a_path_prefix(browser: "Browser") -> None:
-    with watched(browser, "/prefix") as docs:
+    with watched(Docs, browser, "/prefix") as docs:
         docs.open_docs()
         assert docs.execute("biases_alibi") == "200"
         assert re.search(r":\d+/prefix/v1/biases/alibi\?", docs.requests[-1])
@@ -167,20 +119,21 @@ def test_it_works_below_a_path_prefix(browser: "Browser") -> None:
 
 
 def test_a_large_table_does_not_freeze_the_page(browser: "Browser") -> None:
-    with watched(browser, "") as docs:
+    with watched(Docs, browser) as docs:
         docs.open_docs()
         block = docs.operation("encodings_sinusoidal")
         block.locator(".opblock-summary-control").click()
         for name in ("length", "dim"):
             block.locator(f"tr[data-param-name='{name}'] input").fill("256")
-        # Within the waiting time: with coloured syntax this took 27 seconds.
+        # With coloured syntax this took 27 seconds on an idle machine.
+        docs.page.set_default_timeout(15_000)
         assert docs.execute("encodings_sinusoidal") == "200"
         assert "0.84147" in block.locator(".response .highlight-code, .response pre").first.inner_text()[:20_000]
         assert docs.complaints == []
 
 
 def test_the_other_pages_open_without_complaint(browser: "Browser") -> None:
-    with watched(browser, "") as pages:
+    with watched(Docs, browser) as pages:
         for path in ("/", "/problems", "/problems/not-found"):
             pages.page.goto(pages.base + path)
             assert pages.page.locator("h1").count() == 1

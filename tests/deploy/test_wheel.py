@@ -42,6 +42,17 @@ def test_the_wheel_serves_the_committed_document(installed: Callable[[str], byte
     assert installed("/openapi.json") == (ROOT / "openapi" / "openapi.json").read_bytes()
 
 
-@pytest.mark.parametrize("target", ["/", "/docs", "/web/swagger-ui-bundle.js", "/web/swagger-ui.css", "/web/docs.js"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/",
+        "/docs",
+        "/web/swagger-ui-bundle.js",
+        "/web/swagger-ui.css",
+        "/web/docs.js",
+        "/web/explorer/main.js",
+        "/web/explorer.css",
+    ],
+)
 def test_the_wheel_has_the_pages(installed: Callable[[str], bytes], target: str) -> None:
     assert len(installed(target)) > 400

@@ -18,6 +18,7 @@ from service.formats import FORMATS
 from service.formats.blocks import KEPT_BYTES
 from service.formats.errors import CannotHold
 from service.formats.format import Binary, _no_rows, type_of
+from tests.formats.holding import HOLDING
 from tests.formats.samples import DOCUMENT, FLOATS, arrays_of, rows_of, shapes, specs, written
 
 BINARY = [name for name, each in FORMATS.items() if isinstance(each, Binary)]
@@ -30,7 +31,7 @@ def pair(extension: str) -> dict[str, NDArray[Any]]:
 
 
 def test_the_formats_are_these() -> None:
-    assert list(FORMATS) == ["json", "npy", "npz", "safetensors", "bin", "csv"]
+    assert list(FORMATS) == ["json", "npy", "npz", "safetensors", "bin", "csv", "png", "svg"]
     assert {name: each.media_type for name, each in FORMATS.items()} == {
         "json": "application/json",
         "npy": "application/octet-stream",
@@ -38,11 +39,13 @@ def test_the_formats_are_these() -> None:
         "safetensors": "application/octet-stream",
         "bin": "application/octet-stream",
         "csv": "text/csv",
+        "png": "image/png",
+        "svg": "image/svg+xml",
     }
     assert [name for name, each in FORMATS.items() if each.ranges == "bytes"] == BINARY
 
 
-@pytest.mark.parametrize("extension", FORMATS)
+@pytest.mark.parametrize("extension", HOLDING)
 @given(data=st.data(), dtype=st.sampled_from(["float16", "float32", "float64"]))
 def test_size_is_exact_and_bound_holds(extension: str, data: st.DataObject, dtype: str) -> None:
     array = data.draw(arrays_of(dtype, shapes() if extension != "csv" else shapes().filter(lambda s: s[-1:] != (0,))))
@@ -115,14 +118,14 @@ def test_a_window_outside_is_a_mistake(extension: str, start: int, stop: int) ->
         written(extension, pair(extension), start=start, stop=stop)
 
 
-@pytest.mark.parametrize("extension", ["json", "csv"])
+@pytest.mark.parametrize("extension", ["json", "csv", "png", "svg"])
 @pytest.mark.parametrize(("start", "stop"), [(1, None), (0, 4)])
-def test_texts_have_no_windows(extension: str, start: int, stop: int | None) -> None:
+def test_texts_and_pictures_have_no_windows(extension: str, start: int, stop: int | None) -> None:
     with pytest.raises(ValueError, match=f"{extension} has no byte windows"):
         written(extension, pair(extension), start=start, stop=stop)
 
 
-@pytest.mark.parametrize("extension", FORMATS)
+@pytest.mark.parametrize("extension", HOLDING)
 @pytest.mark.parametrize("shape", [(7, 5), (2, 3, 4), (2, 1, 3, 2, 2), (6,), ()])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_block_size_does_not_show(extension: str, shape: tuple[int, ...], dtype: str) -> None:
@@ -140,7 +143,7 @@ def test_views_are_written_as_what_they_show(extension: str) -> None:
         assert written(extension, {"x": view}) == written(extension, {"x": view.copy()})
 
 
-@pytest.mark.parametrize("extension", FORMATS)
+@pytest.mark.parametrize("extension", HOLDING)
 def test_chunks_stay_near_the_block_size(extension: str) -> None:
     array = np.zeros((4096, 16), np.float32)
     chunks = list(FORMATS[extension].stream({}, specs({"x": array}), rows_of({"x": array}), block_bytes=4096))

@@ -1,0 +1,165 @@
+"""From values to colours: which colour each value has, and what the colour bar says.
+
+A value becomes the number of a colour by +, -, *, / and rounding alone, which give the same on every processor.
+
+    truth values, and masks of 0 and -inf   two colours
+    positive values over three decades      the sequential ramp, by their logarithm
+    integers that are never negative        the sequential ramp, from the least to the largest
+    heights that are never negative         the sequential ramp, from 0 to the largest
+    everything else                         the diverging ramp, its middle at zero
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.formats.pictures.cells import Values
+from service.formats.pictures.palette import (
+    DIVERGING,
+    FALSE,
+    NEGATIVE_INFINITY,
+    NOT_A_NUMBER,
+    POSITIVE_INFINITY,
+    RAMP,
+    SEQUENTIAL,
+    TRUE,
+)
+
+Indices = NDArray[np.uint8]
+Kind = Literal["two", "diverging", "sequential", "logarithmic"]
+LOGARITHMIC_RATIO = 1000
+# Tensors whose largest values are further apart than this are shown with scales of their own.
+ALIKE_RATIO = 4
+# Below this a range has no room for ticks: its values are shown as zero.
+LEAST = 1e-290
+MOST = 1.7976931348623157e308
+# 2 / ln 2, the factor of the series below, as the nearest float64.
+_TWO_BY_LN2 = 2.8853900817779268
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The values at the two ends of a ramp, and the colours of what is no number."""
+
+    kind: Kind
+    low: float
+    high: float
+    states: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def ramp(self) -> int:
+        """The number of the first colour of its ramp."""
+        return DIVERGING if self.kind == "diverging" else SEQUENTIAL
+
+    def colours(self, values: Values) -> Indices:
+        """The number of each value's colour."""
+        finite = np.isfinite(values)
+        if self.kind == "two":
+            numbers = np.where(values == self.high, TRUE, FALSE).astype(np.uint8)
+        else:
+            places = np.rint(self.places(np.where(finite, values, self.low)) * (RAMP - 1))
+            numbers = (places + self.ramp).astype(np.uint8)
+        numbers[np.isposinf(values)] = POSITIVE_INFINITY
+        numbers[np.isneginf(values)] = NEGATIVE_INFINITY
+        numbers[np.isnan(values)] = NOT_A_NUMBER
+        return numbers
+
+    def places(self, values: Values) -> Values:
+        """Where finite values lie between the ends: 0 to 1."""
+        if self.kind == "logarithmic":
+            low, high = log2(np.array([self.low, self.high]))
+            return np.asarray((log2(values) - low) / (high - low))
+        # Half of each, so that the distance between the ends is never beyond float64.
+        return (values / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+
+    def ticks(self, most: int) -> list[float]:
+        """Round values between the ends, about so many at most."""
+        marks = _decades if self.kind == "logarithmic" else _round
+        return list(marks(self.low, self.high, most))
+
+
+def scale(values: Sequence[Values], dtype: str, shown_as: Literal["colours", "heights"]) -> Scale:
+    """The scale of all panels of a group."""
+    if dtype == "bool":
+        return Scale("two", 0, 1, (("true", TRUE), ("false", FALSE)))
+    finite = np.concatenate([each[np.isfinite(each)] for each in values])
+    states = tuple(_states(values))
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    if states and low == high == 0:
+        return Scale("two", -1, 0, ((("0", TRUE),) if finite.size else ()) + states)
+    if low > 0 and high / low >= LOGARITHMIC_RATIO and "int" not in dtype:
+        return Scale("logarithmic", low, high, states)
+    if low >= 0 and (shown_as == "heights" or "int" in dtype):
+        low = 0.0 if shown_as == "heights" else low
+        return Scale("sequential", low, high if high - low > LEAST else low + 1, states)
+    most = max(-low, high) if max(-low, high) > LEAST else 1.0
+    return Scale("diverging", -most, most, states)
+
+
+def alike(values: Sequence[Sequence[Values]]) -> bool:
+    """Whether tensors are of one size, so that one scale shows them all."""
+    largest = [max(float(np.abs(each[np.isfinite(each)]).max(initial=0)) for each in one) for one in values]
+    return min(largest) * ALIKE_RATIO >= max(largest)
+
+
+def _states(values: Sequence[Values]) -> Iterator[tuple[str, int]]:
+    if any(np.isposinf(each).any() for each in values):
+        yield "inf", POSITIVE_INFINITY
+    if any(np.isneginf(each).any() for each in values):
+        yield "-inf", NEGATIVE_INFINITY
+    if any(np.isnan(each).any() for each in values):
+        yield "NaN", NOT_A_NUMBER
+
+
+def log2(values: Values) -> Values:
+    """Binary logarithms of positive values to about 1e-9, made of +, -, *, / in one order.
+
+    2 / ln 2 times the series z + z^3 / 3 + z^5 / 5 + ... with z = (m - 1) / (m + 1), m the mantissa.
+
+    >>> log2(np.array([0.25, 1.0, 10.0])).round(6).tolist()
+    [-2.0, 0.0, 3.321928]
+    """
+    mantissa, exponent = np.frexp(values)
+    z = (mantissa - 1) / (mantissa + 1)
+    square = z * z
+    total = np.zeros_like(z)
+    for odd in range(17, 0, -2):
+        total = total * square + 1 / odd
+    return np.asarray(exponent + total * z * _TWO_BY_LN2)
+
+
+def spoken(value: float) -> str:
+    """A value on a colour bar: four digits, and no more than it has."""
+    return f"{value:.4g}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e").replace("-", "\N{MINUS SIGN}")
+
+
+def step_of(length: float, most: int) -> float:
+    """The least of 1, 2 and 5 times a power of ten of which at most so many fit into a length.
+
+    >>> step_of(128, 10), step_of(2.0, 6), step_of(0.03, 6)
+    (20.0, 0.5, 0.01)
+    """
+    exponent = int(f"{length / most:e}".partition("e")[2])
+    candidates = [float(f"{digit}e{exponent + more}") for more in (0, 1) for digit in (1, 2, 5)]
+    return next((each for each in candidates if length / each <= most), candidates[-1])
+
+
+def _round(low: float, high: float, most: int) -> Iterator[float]:
+    """Multiples of a round step between two values; exact, so that 0 is 0 and 0.3 is 0.3."""
+    step = Fraction(repr(step_of(min(high - low, MOST), most)))
+    first = -(-Fraction(low) // step)
+    while first * step <= Fraction(high):
+        yield float(first * step)
+        first += 1
+
+
+def _decades(low: float, high: float, most: int) -> Iterator[float]:
+    first, last = (int(f"{value:e}".partition("e")[2]) for value in (low, high))
+    every = -(-(last - first + 1) // most)
+    for exponent in range(first, last + 1, every):
+        if low <= float(f"1e{exponent}") <= high:
+            yield float(f"1e{exponent}")

@@ -1,0 +1,87 @@
+// An answer as code: for a shell, for Python with numpy, for JavaScript, and as a PyTorch module.
+
+import { addressOf } from "./state.js";
+
+const ARRAYS = {
+  F64: "Float64Array", F32: "Float32Array", F16: "Uint16Array", BF16: "Uint16Array",
+  I64: "BigInt64Array", I32: "Int32Array", I16: "Int16Array", I8: "Int8Array", U8: "Uint8Array", BOOL: "Uint8Array",
+};
+
+export const LANGUAGES = {
+  curl: ["curl", curl],
+  python: ["Python (numpy)", python],
+  javascript: ["JavaScript", javascript],
+  pytorch: ["PyTorch module", pytorch],
+};
+
+// `shown` is what is known of the answer: its tensors by name, dtype and shape. `base` is where the service is.
+export function snippet(language, entry, parameters, shown, base) {
+  const at = (extension, more = []) =>
+    base.replace(/\/$/, "") + addressOf(entry, new Map([...parameters, ...more]), extension);
+  return LANGUAGES[language][1]({ entry, shown, at });
+}
+
+const ofOneKind = (tensors) => new Set(tensors.map(({ dtype, shape }) => `${dtype} ${shape}`)).size === 1;
+const isBrain = (tensors) => tensors.some(({ dtype }) => dtype === "BF16");
+const named = (entry) => entry.name.replaceAll("-", "_");
+const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+const quoted = (text) => JSON.stringify(text);
+
+function curl({ entry, shown, at }) {
+  const extension = isBrain(shown.tensors) || !ofOneKind(shown.tensors) ? ".safetensors" : ".npy";
+  return `curl -s ${shell(at(extension))} -o ${entry.name}${extension}`;
+}
+
+function python({ shown, at }) {
+  const names = shown.tensors.map(({ name }) => name);
+  if (isBrain(shown.tensors)) return brain({ shown, at });
+  const begin = "import io\nfrom urllib.request import urlopen\n\nimport numpy as np\n\n";
+  if (ofOneKind(shown.tensors)) {
+    return `${begin}with urlopen(${quoted(at(".npy"))}) as answer:\n    ${names.join(", ")} = np.load(io.BytesIO(answer.read()))\n`;
+  }
+  const each = names.map((name) => `${name} = tensors[${quoted(name)}]\n`).join("");
+  return `${begin}with urlopen(${quoted(at(".npz"))}) as answer:\n    tensors = np.load(io.BytesIO(answer.read()))\n${each}`;
+}
+
+function brain({ shown, at }) {
+  const each = shown.tensors.map(({ name, shape }) => {
+    const address = at(".bin", shown.tensors.length > 1 ? [["tensor", name]] : []);
+    return `with urlopen(${quoted(address)}) as answer:\n    ${name} = np.frombuffer(answer.read(), ml_dtypes.bfloat16).reshape(${shape.join(", ")})\n`;
+  });
+  return `from urllib.request import urlopen\n\nimport ml_dtypes\nimport numpy as np\n\n${each.join("")}`;
+}
+
+function javascript({ shown, at }) {
+  const several = shown.tensors.length > 1;
+  const each = shown.tensors.map(({ name, dtype, shape }) => {
+    const address = at(".bin", several ? [["tensor", name]] : []);
+    const bits = { F16: ", float16 as bits", BF16: ", bfloat16 as bits" }[dtype] ?? "";
+    return `const ${name} = await get(${quoted(address)}, ${ARRAYS[dtype]}); // ${shape.join(" x ") || "one value"}${bits}\n`;
+  });
+  return `async function get(address, Values) {\n  const answer = await fetch(address);\n  if (!answer.ok) throw new Error(await answer.text());\n  return new Values(await answer.arrayBuffer());\n}\n\n${each.join("")}`;
+}
+
+function pytorch({ entry, shown, at }) {
+  const name = named(entry).split("_").map((word) => word[0].toUpperCase() + word.slice(1)).join("");
+  const names = shown.tensors.map((tensor) => tensor.name);
+  const answers = names.map((each) => `self.${each}`).join(", ");
+  const title = entry.title.endsWith(".") ? entry.title : `${entry.title}.`;
+  return `from urllib.request import urlopen
+
+import torch
+from safetensors.torch import load
+
+
+class ${name}(torch.nn.Module):
+    """${title}"""
+
+    def __init__(self):
+        super().__init__()
+        with urlopen(${quoted(at(".safetensors"))}) as answer:
+            for name, tensor in load(answer.read()).items():
+                self.register_buffer(name, tensor, persistent=False)
+
+    def forward(self):
+        return ${answers}
+`;
+}
