@@ -308,7 +308,7 @@ def _main_and_compress(reading: Reading, labels: Sequence[str]) -> Found:  # noq
         return Found({label: _of_label(reading, raw, label, None) for label in ("main", "compress")}, notes)
     flat = _flat(raw, "the RoPE block", ("main", "compress"))
     main = _completed(reading, {}, _theta(reading, "rope_theta", 10_000.0), nested=True)
-    scaled = {key: value for key, value in flat.items() if key != "rope_theta"}
+    scaled = {key: value for key, value in flat.items() if key not in ("rope_theta", "partial_rotary_factor")}
     if "type" in scaled and "rope_type" not in scaled:
         scaled["rope_type"] = scaled.pop("type")
     if "rope_type" in scaled and scaled["rope_type"].value == "yarn":
