@@ -7,6 +7,7 @@ setup(
     package_dir={"service.openapi": "openapi"},
     package_data={
         "service.web": ["*", "swagger-ui/*"],
+        "service.models.facts": ["*.json"],
         "service.openapi": ["openapi.json"],
     },
 )

@@ -96,6 +96,15 @@ def media_type(request: Request, scheme: Scheme[Any, Any]) -> str:
 
     A scheme that takes no arrays has no use for a binary body.
     """
+    return _media_type(request, bool(scheme.inputs))
+
+
+def json_only(request: Request) -> None:
+    """Refuse a body of any other type than JSON."""
+    _media_type(request, False)
+
+
+def _media_type(request: Request, arrays: bool) -> str:
     coding = request.headers.get("content-encoding", "identity")
     if coding.strip().lower() not in ("", "identity"):
         raise Problem("unsupported-media-type", f"Content-Encoding is {echo(coding)}; send the body as it is")
@@ -104,10 +113,10 @@ def media_type(request: Request, scheme: Scheme[Any, Any]) -> str:
     charset = options.partition("charset=")[2].partition(";")[0].strip(' "').lower()
     if kind == JSON and charset in ("", "utf-8", "utf8"):
         return JSON
-    if kind in BINARY and scheme.inputs:
+    if kind in BINARY and arrays:
         return BINARY[0]
     said = f"Content-Type is {echo(request.headers['content-type'])}" if given else "Content-Type is missing"
-    also = f", or {BINARY[0]} for npy and safetensors," if scheme.inputs else ""
+    also = f", or {BINARY[0]} for npy and safetensors," if arrays else ""
     raise Problem("unsupported-media-type", f"{said}; {JSON} (UTF-8){also} would do")
 
 
