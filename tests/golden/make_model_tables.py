@@ -12,6 +12,8 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,11 @@ LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_lay
 SIZES = re.compile(
     r"(hidden_size|d_model|n_embd|dim$|embedding_size|positions|position_embeddings|max_.*(len|length|pos_emb|patches)|"
     r"image_size|patch_size|num_frames|tubelet_size|block_size|seq_len|context_length|num_patches|window_size|n_ctx|"
-    r"position_embedding_size|num_position|pos_emb_|temporal|head_dim|_stride|pos_embed|num_mel|max_length|num_queries)"
+    r"position_embedding_size|num_position|pos_emb_|temporal|head_dim|_stride|pos_embed|num_mel|max_length|num_queries|coordinate_size|"
+    r"shape_size|input_size|grid_size)"
 )
+PICTURE = re.compile(r"(image_size|input_size|img_size)$")
+PATCH = ("patch_size", "patch_stride", "tubelet_size")
 
 
 def classes() -> dict[str, list[Any]]:
@@ -64,13 +69,19 @@ def model_class(model_type: str, config: Any, by_config: dict[str, list[Any]]) -
 def built(model_type: str, by_config: dict[str, list[Any]], **changes: Any) -> tuple[Any, Any]:
     """(configuration, model on the meta device), of one layer where that can be asked for."""
     torch, config_class = library("torch"), library("transformers").CONFIG_MAPPING[model_type]
-    fields = getattr(config_class, "__dataclass_fields__", {})
-    config = config_class(**({key: 1 for key in LAYERS if key in fields} | changes))
-    chosen = model_class(model_type, config, by_config)
-    if chosen is None:
-        raise ValueError("no class takes this configuration")
-    with torch.device("meta"):
-        return config, chosen(config)
+    one = {key: 1 for key in LAYERS if key in getattr(config_class, "__dataclass_fields__", {})}
+    problems: list[Exception] = []
+    for layers in (one, {}):
+        try:
+            config = config_class(**(layers | changes))
+            chosen = model_class(model_type, config, by_config)
+            if chosen is None:
+                raise ValueError("no class takes this configuration")
+            with torch.device("meta"):
+                return config, chosen(config)
+        except Exception as error:  # whatever stops the library stops this attempt
+            problems.append(error)
+    raise problems[-1]
 
 
 def tables(model: Any) -> dict[str, dict[str, Any]]:
@@ -102,41 +113,84 @@ def sizes(config: Any) -> dict[str, int]:
     return chosen
 
 
-def moved(model_type: str, by_config: dict[str, list[Any]], before: dict[str, Any], config: Any) -> dict[str, Any]:
-    """key -> the shapes after that key is doubled, where that can be built and changes any."""
-    after = {}
-    for key, value in sizes(config).items():
+def moved(model_type: str, by_config: dict[str, list[Any]], before: dict[str, Any], values: dict[str, int]) -> Any:
+    """key -> the shapes after that key is doubled, where that can be built and changes any.
+
+    Keys that only double together, because the class wants them equal, stand under the first of their names.
+    """
+    shapes = {name: entry["shape"] for name, entry in before.items()}
+
+    def after(**changes: int) -> Any:
         try:
-            _, model = built(model_type, by_config, **{key: 2 * value})
+            _, model = built(model_type, by_config, **changes)
         except Exception:  # a size that cannot be doubled alone is no size of a table
-            continue
-        shapes = {name: entry["shape"] for name, entry in tables(model).items()}
-        if shapes != {name: entry["shape"] for name, entry in before.items()}:
-            after[key] = shapes
-    return after
+            return None
+        new = {name: entry["shape"] for name, entry in tables(model).items()}
+        return new if new != shapes else None
+
+    found = {key: after(**{key: 2 * value}) for key, value in values.items()}
+    for key, value in values.items():
+        alike = {other: 2 * value for other, same in values.items() if same == value and found[other] is None}
+        if found[key] is None and len(alike) > 1 and key == min(alike, key=lambda name: (name != "hidden_size", name)):
+            found[key] = after(**alike)
+    return {key: new for key, new in found.items() if new is not None}
 
 
-def explained(name: str, axis: int, size: int, values: dict[str, int], after: dict[str, Any]) -> Any:
-    """One size as keys: {"key", "plus"} or {"grid": [image, patch], "plus"}; the number itself where none moves it."""
+def explained(name: str, axis: int, size: int, config: Any, after: dict[str, Any]) -> Any:
+    """One size as keys, as `service/models/sizes.py` reads them; the number itself where none moves it."""
+    values = sizes(config)
     moves = {key: shapes[name][axis] for key, shapes in after.items() if name in shapes}
     moves = {key: new for key, new in moves.items() if new != size}
     for key, new in sorted(moves.items()):
         if new - size == values[key] and abs(size - values[key]) <= 16:
             return _sum({"key": key}, size - values[key])
-    if set(moves) >= {"image_size", "patch_size"}:
-        image, patch = values["image_size"], values["patch_size"]
-        for power, word in ((2, "grid"), (1, "side")):
-            plus = size - (image // patch) ** power
-            if (2 * image // patch) ** power + plus == moves["image_size"] and abs(plus) <= 16:
-                return _sum({word: ["image_size", "patch_size"]}, plus)
-    if moves == {"window_size": 2 * (2 * values.get("window_size", 0)) - 1} and size == 2 * values["window_size"] - 1:
-        return {"distances": "window_size"}
+        if new == 4 * values[key] - 1 and size == 2 * values[key] - 1:
+            return {"distances": key}
+    patches = _grid(size, config, moves)
+    if patches is not None:
+        return patches
     for key, new in moves.items():
-        if new % values[key] == 0 and size % values[key] == 0 and new // size == 2:
+        parts = values.get("num_attention_heads") or getattr(config, "num_attention_heads", 0)
+        if new == 2 * size and isinstance(parts, int) and parts and size == values[key] // parts:
+            return {"ratio": [key, "num_attention_heads"]}
+        if new == 2 * size and isinstance(parts, int) and parts and 2 * size == values[key] // parts:
+            return {"ratio": [key, "num_attention_heads"], "over": 2}
+        if new == 2 * size and values[key] % size == 0:
+            return {"key": key, "over": values[key] // size}
+        if new == 2 * size and size % values[key] == 0:
             return {"key": key, "times": size // values[key]}
         if (2 * values[key]) ** 2 + size - values[key] ** 2 == new and abs(size - values[key] ** 2) <= 16:
             return _sum({"square": key}, size - values[key] ** 2)
     return {"unexplained": size, "moved_by": moves} if moves else size
+
+
+def _grid(size: int, config: Any, moves: dict[str, int]) -> Any:
+    """A size as the patches of a picture, or those along one side of it."""
+    stated = config.to_dict()
+    pictures = [key for key in stated if PICTURE.search(key) and stated[key]]
+    for picture, patch in product(pictures, [key for key in PATCH if stated.get(key)]):
+        for word in ("grid", "side"):
+
+            def count(word: str = word, picture: str = picture, patch: str = patch, **changes: int) -> int:
+                pixels, side = (_axes(changes.get(key, stated[key])) for key in (picture, patch))
+                counts = [a // b for a, b in zip(pixels, side, strict=True)]
+                return prod(counts) if word == "grid" else counts[0]
+
+            if not count() or abs(size - count()) > 16:
+                continue
+            plus = size - count()
+            numbers = [key for key in (picture, patch) if isinstance(stated[key], int)]
+            if not numbers and plus <= 2 and size > 16 and not moves:
+                return _sum({word: [picture, patch]}, plus)
+            if numbers and all(count(**{key: 2 * stated[key]}) + plus == moves.get(key) for key in numbers):
+                return _sum({word: [picture, patch]}, plus)
+    return None
+
+
+def _axes(value: Any) -> tuple[int, int]:
+    """The last two axes of a size that is one number or a list."""
+    axes = list(value) if isinstance(value, (list, tuple)) else [value]
+    return tuple((axes * 2)[-2:])  # type: ignore[return-value]
 
 
 def _sum(term: dict[str, Any], plus: int) -> dict[str, Any]:
@@ -146,14 +200,31 @@ def _sum(term: dict[str, Any], plus: int) -> dict[str, Any]:
 def rows_of(model_type: str, by_config: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
     """The tables of a type that holds its own, not those of a part with a type of its own."""
     config, model = built(model_type, by_config)
-    if any(getattr(config, key, None) is not None for key in config.sub_configs if key != "backbone_config"):
+    if any(getattr(config, key, None) is not None for key in config.sub_configs):
         return
     before = tables(model)
-    values = sizes(config)
-    after = moved(model_type, by_config, before, config) if before else {}
+    after = moved(model_type, by_config, before, sizes(config)) if before else {}
     for name, entry in before.items():
-        shape = [explained(name, axis, size, values, after) for axis, size in enumerate(entry["shape"])]
+        shape = [explained(name, axis, size, config, after) for axis, size in enumerate(entry["shape"])]
         yield {"tensor": name.removesuffix(".weight"), **entry, "shape": shape}
+
+
+def mentioned() -> set[str]:
+    """Every word that the facts kept by hand and the code beside them put in quotes: keys are among them."""
+    rooms = PATH.parents[1]
+    texts = [PATH.with_name("positions.json"), *sorted((rooms / "families").glob("*.py"))]
+    return {word for path in texts for word in re.findall(r'"([a-z_0-9]+)"', path.read_text())}
+
+
+def defaults(model_type: str, words: set[str]) -> dict[str, Any]:
+    """The class's defaults of keys that those facts mention."""
+    fields = getattr(library("transformers").CONFIG_MAPPING[model_type], "__dataclass_fields__", {})
+    try:
+        config = library("transformers").CONFIG_MAPPING[model_type]().to_dict()
+    except Exception:  # a class whose defaults contradict each other has those that it states
+        config = {key: field.default for key, field in fields.items()}
+    simple = (bool, int, float, str, list, tuple, type(None))
+    return {key: config[key] for key in sorted(words & set(fields) & set(config)) if isinstance(config[key], simple)}
 
 
 def build(types: list[str] | None = None) -> dict[str, Any]:
@@ -169,7 +240,11 @@ def build(types: list[str] | None = None) -> dict[str, Any]:
             continue
         if rows:
             facts[model_type] = rows
-    return {"types": facts, "not built": failed}
+    words = mentioned()
+    by_hand = json.loads(PATH.with_name("positions.json").read_text())["groups"]
+    named = {*facts, *(name for group in by_hand for name in group["types"])}
+    fields = {name: defaults(name, words) for name in sorted(named & set(library("transformers").CONFIG_MAPPING))}
+    return {"types": facts, "fields": fields, "not built": failed}
 
 
 def write() -> None:
