@@ -35,9 +35,18 @@ def _table(name: str) -> Mapping[str, Any]:
     return content
 
 
+@lru_cache(maxsize=1)
 def rules() -> Mapping[str, Any]:
-    """The table kept by hand: `types`, and what several of them share."""
-    return _table("rules")
+    """The tables kept by hand: `types`, and what several of them share."""
+    rotary, other = _table("rules"), _table("rules_other")
+    return {**rotary, "types": {**rotary["types"], **other["types"]}}
+
+
+def rotation(name: str) -> Mapping[str, Any]:
+    """How a type turns pairs; that of the type whose code it runs."""
+    measured = _table("rotations")["types"]
+    found: Mapping[str, Any] = measured.get(name) or measured.get(_rule(name).get("like", ""), {})
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -23,8 +23,6 @@ KNOWN = (
     "chunked_attention",
     "linear_attention",
     "conv",
-    "mamba",
-    "attention",
     "hybrid",
     "hybrid_sliding",
     "indexed_attention",
@@ -38,7 +36,12 @@ KNOWN = (
     "mlp",
 )
 # What older files call them.
-RENAMED: Mapping[str, str] = {"attention": FULL, "mamba": "linear_attention", "mamba2": "linear_attention"}
+RENAMED: Mapping[str, str] = {
+    "attention": FULL,
+    "mamba": "linear_attention",
+    "deepseek_sparse_attention": "indexed_attention",
+    "qwen_sparse_attention": "indexed_attention",
+}
 # Layers without attention: nothing turns there.
 WITHOUT_ATTENTION = ("linear_attention", "conv", "recurrent", "moe", "mlp")
 
@@ -138,7 +141,7 @@ def _list(reading: Reading, rule: Rule) -> list[str]:
     """Layers listed by number are `on`, others `off`."""
     count = reading.layers()
     listed = reading.list_of(rule["key"], None)
-    chosen = range(count) if listed is None else listed.value
+    chosen = ((() if rule.get("none") == "off" else range(count)) if listed is None else listed.value)
     return [rule["on"] if layer in chosen else rule["off"] for layer in range(count)]
 
 
@@ -159,6 +162,99 @@ def _from_end(reading: Reading, rule: Rule) -> list[str]:
     return [FULL if (count - 1 - layer) % n == 0 else SLIDING for layer in range(count)]
 
 
+def _mimo(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    """MiMo V2 Flash: the first layer is full too."""
+    return [FULL if layer == 0 or (layer + 1) % 6 == 0 else SLIDING for layer in range(reading.layers())]
+
+
+COMPRESSED = {0: SLIDING, 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}
+
+
+def _deepseek_v4(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    """By `compress_ratios`, else two heavily compressed layers, and then in turn."""
+    count = reading.layers()
+    ratios = reading.list_of("compress_ratios", None)
+    if ratios is None:
+        turns = ["compressed_sparse_attention" if layer % 2 else "heavily_compressed_attention" for layer in range(count)]
+        return (["heavily_compressed_attention"] * 2 + turns)[:count]
+    for place, ratio in enumerate(ratios.value):
+        if ratio not in COMPRESSED:
+            raise Refusal(f"{ratios.key}/{place}", "choice", f"a ratio is {echo(ratio)}; 0, 4 and 128 are known")
+    if len(ratios.value) < count:
+        detail = f"compress_ratios has {len(ratios.value)} entries for {count} layers: one for each is needed"
+        raise Refusal(ratios.key, "shape", detail, limit=count, requested=len(ratios.value))
+    return [COMPRESSED[ratio] for ratio in ratios.value[:count]]
+
+
+def _exaone(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    """EXAONE 4: every `sliding_window_pattern`-th layer is full; without a window all are."""
+    if reading.integer("sliding_window", 0) is None:
+        return [FULL] * reading.layers()
+    pattern = reading.find("sliding_window_pattern")
+    n = 4 if pattern is None else pattern.value
+    if pattern is not None and isinstance(n, str):
+        # "LLLG": one letter a layer, G for global.
+        return [FULL if n[layer % len(n)] == "G" else SLIDING for layer in range(reading.layers())]
+    whole = reading.needed("sliding_window_pattern") if pattern is not None else Value(4, "class default", "")
+    return [SLIDING if (layer + 1) % whole.value else FULL for layer in range(reading.layers())]
+
+
+def _prefixed(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    """Cohere 2 MoE: dense layers in front have a pattern of their own."""
+    count = reading.layers()
+    dense = reading.integer("first_k_dense_replace", 0)
+    before = min(count, dense.value if dense else 0)
+    first, rest = (reading.integer(key) for key in ("prefix_dense_sliding_window_pattern", "sliding_window_pattern"))
+    ns = (first.value if first else 1, rest.value if rest else 4)
+    front = [SLIDING if (layer + 1) % ns[0] else FULL for layer in range(before)]
+    return front + [SLIDING if (layer + 1) % ns[1] else FULL for layer in range(count - before)]
+
+
+def _any_from(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    """dots.llm1: sliding from `max_window_layers` on where there is a window, whatever `use_sliding_window` says."""
+    first = reading.integer("max_window_layers", 0)
+    slides = reading.integer("sliding_window", 0) is not None
+    return [SLIDING if slides and layer >= (first.value if first else 0) else FULL for layer in range(reading.layers())]
+
+
+def _blocks(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    """Recurrent Gemma: `block_types` in turn; attention is local."""
+    blocks = reading.list_of("block_types", None)
+    names = ["recurrent"] if blocks is None or not blocks.value else blocks.value
+    count = reading.layers()
+    return ["linear_attention" if names[layer % len(names)] == "recurrent" else SLIDING for layer in range(count)]
+
+
+def _kimi(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    """Kimi Linear: `linear_attn_config` counts its layers from 1."""
+    stated = reading.object("linear_attn_config") or {}
+    count = reading.layers()
+    full = stated.get("full_attn_layers")
+    if isinstance(full, list) and "kda_layers" in stated:
+        return [FULL if layer + 1 in full else "linear_attention" for layer in range(count)]
+    return [FULL if layer and layer % 4 == 0 else "linear_attention" for layer in range(count)]
+
+
+def _flint(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    count = reading.layers()
+    return [FULL if layer < 2 or layer % 4 == 1 or layer == count - 1 else SLIDING for layer in range(count)]
+
+
+def _zamba2(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    """The 54 layers that the class assumes, whatever `num_hidden_layers` says."""
+    m, h = "linear_attention", "hybrid"
+    return [m, *([m] * 5 + [h]) * 7, *[m] * 4, h, *[m] * 3, h, m, m]
+
+
+def _lfm3(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    kinds = {2: FULL, 0: SLIDING}
+    return [kinds.get(layer % 4, "conv") if layer else "conv" for layer in range(reading.layers())]
+
+
+def _dots3(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+    return ["indexed_attention" if layer < 2 or layer % 4 == 1 else SLIDING for layer in range(reading.layers())]
+
+
 RULES: Mapping[str, Callable[[Reading, Rule], list[str]]] = {
     "every": _every,
     "all": _all,
@@ -169,6 +265,17 @@ RULES: Mapping[str, Callable[[Reading, Rule], list[str]]] = {
     "chunked": _chunked,
     "unturned-slide": _unturned_slide,
     "from-end": _from_end,
+    "mimo": _mimo,
+    "deepseek-v4": _deepseek_v4,
+    "exaone4": _exaone,
+    "cohere2-moe": _prefixed,
+    "from-any": _any_from,
+    "blocks": _blocks,
+    "kimi": _kimi,
+    "flint": _flint,
+    "zamba2": _zamba2,
+    "lfm3": _lfm3,
+    "dots3": _dots3,
 }
 
 

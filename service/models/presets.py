@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.models.context import Context
-from service.models.known import rules
+from service.models.known import rotation
 from service.models.plan import Value
 from service.models.reading import Reading
 from service.models.rope_blocks import Block
@@ -12,7 +12,7 @@ from service.models.rope_blocks import Block
 
 def behaviour(reading: Reading, block: Block, context: Context) -> tuple[dict[str, Value], list[str]]:
     """The parameters that no configuration holds, and what deserves saying of them."""
-    turn = dict(rules()["turns"].get(_turn_name(reading), {}))
+    turn = _turn(reading)
     notes: list[str] = []
     preset = context.options.preset
     turn["arithmetic"] = "ggml" if preset == "llama.cpp" else "float32"
@@ -29,13 +29,26 @@ def behaviour(reading: Reading, block: Block, context: Context) -> tuple[dict[st
     return {name: Value(value, "class default", where) for name, value in turn.items()}, notes
 
 
-def _turn_name(reading: Reading) -> str:
+def _turn(reading: Reading) -> dict[str, Any]:
+    """How pairs turn, and in which number formats; measured on the class, or that of its kin."""
     rule: Mapping[str, Any] = reading.type.rule
-    name = str(rule.get("turn", "half"))
-    if name == "by-key":
-        value = reading.find("rope_interleave")
-        return "interleaved-in" if value is None or value.value is not False else "half"
-    return name
+    row = {**rotation(reading.type.name), **rule.get("turn", {})}
+    pairing = str(row.get("pairing", "half"))
+    if "without_rope_interleave" in row:
+        said = reading.find("rope_interleave")
+        pairing = row["without_rope_interleave"] if said is not None and said.value is False else pairing
+    turn: dict[str, Any] = {"pairing": pairing}
+    if pairing == "interleaved-in/half-out":
+        turn = {"pairing": "interleaved", "output_pairing": "half"}
+    if row.get("angle_sign", "positive") != "positive":
+        turn["angle_sign"] = row["angle_sign"]
+    if "rotary_channels" in row:
+        turn["rotary_channels"] = row["rotary_channels"]
+    if row.get("table_dtype") in ("float32", "complex64"):
+        turn["table_dtype"] = "float32"
+    elif row.get("compute_dtype") == "float32":
+        turn["compute_dtype"] = "float32"
+    return turn
 
 
 def _vllm(reading: Reading, block: Block, turn: dict[str, Any], notes: list[str]) -> None:
@@ -55,8 +68,9 @@ def _llama_cpp(reading: Reading, block: Block, turn: dict[str, Any], notes: list
     turn.pop("output_pairing", None)
     turn.pop("table_dtype", None)
     turn.pop("compute_dtype", None)
+    half = turn["pairing"] == "half"
     turn["pairing"] = "interleaved" if reading.type.rule.get("ggml") == "normal" else "half"
-    if turn["pairing"] == "interleaved" and reading.type.rule.get("turn", "half") == "half":
+    if turn["pairing"] == "interleaved" and half:
         notes.append("llama.cpp turns neighbours: its converter permutes the rows of the projections")
     if block.rope_type == "yarn":
         turn["truncate"] = True

@@ -90,12 +90,23 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
     family = family_of(reading.type)
     uses = [*positions(reading, context), *(family(reading, context) if family else ()), *uses]
     if family is None and not reading.type.parts and not has_positions(reading.type.name):
-        raise Refusal(
-            pointer(reading.where, "model_type"),
-            "unsupported",
-            f"{reading.type.name} is a model type of transformers whose positions are not known here yet",
-        )
+        uses.append(_unknown(reading, context, depth))
     return uses
+
+
+def _unknown(reading: Reading, context: Context, depth: int) -> Use:
+    """A part that is not known here is said to be; a whole model is refused."""
+    why = reading.type.rule.get("unknown", "its positions are not known here yet")
+    detail = f"{reading.type.name} is a model type of transformers: {why}"
+    if depth == 0:
+        raise Refusal("/model_type", "unsupported", detail)
+    return Use(
+        role=context.role,
+        scope=reading.where,
+        model_type=reading.type.name,
+        encoding="unknown",
+        notes=(detail,),
+    )
 
 
 def _part(reading: Reading, key: str, part: Mapping[str, Any]) -> Reading | None:

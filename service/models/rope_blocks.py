@@ -83,6 +83,9 @@ def _class_block(reading: Reading) -> Keys | None:
 def _raw(reading: Reading, notes: list[str]) -> Keys:
     """The block that the class takes: `rope_scaling`, else `rope_parameters`, else its own."""
     scaling, parameters = _object_at(reading, "rope_scaling"), _object_at(reading, "rope_parameters")
+    if scaling is not None and reading.type.rule.get("scaling_ignored"):
+        notes.append("rope_scaling has no effect: the class reads rope_parameters alone")
+        scaling = None
     if scaling is not None and parameters is not None and reading.document["rope_scaling"] != reading.document["rope_parameters"]:
         notes.append("rope_scaling and rope_parameters are both there: transformers takes rope_scaling")
     if scaling is not None:
@@ -157,7 +160,7 @@ def _completed(reading: Reading, block: Keys, theta: Value | None, *, nested: bo
             found["rope_theta"] = theta
         elif stated is not None and stated != found["rope_theta"].value:
             notes.append(f"{theta.key} is {stated:g} and has no effect: {found['rope_theta'].key} is stated")
-    share = _share(reading)
+    share = _share(reading, nested=nested)
     if share is not None:
         found.setdefault("partial_rotary_factor", share)
     if found["rope_type"].value in SCALED_FOR:
@@ -171,21 +174,25 @@ def _completed(reading: Reading, block: Keys, theta: Value | None, *, nested: bo
     return Block(found, nested, tuple(notes))
 
 
-def _share(reading: Reading) -> Value | None:
+def _share(reading: Reading, *, nested: bool) -> Value | None:
     """`partial_rotary_factor` from outside the block."""
     rule = reading.type.rule
+    if nested and rule.get("block") == "by-label":
+        return None
     if "partial_forced" in rule:
         return Value(rule["partial_forced"], "class default", reading.at("partial_rotary_factor"))
-    width = rule.get("partial_of")
-    if width:
-        turned, head = reading.integer(width[0]), reading.integer(width[1])
-        if turned is not None and head is not None:
-            return turned.replaced(turned.value / head.value)
     key = rule.get("partial_key", "partial_rotary_factor")
     given = reading.document.get(key)
     if given is not None:
         return numeric(Value(given, "config", reading.at(key)))
-    own = reading.given.get(key, reading.type.fields.get(key, rule.get("partial")))
+    width = rule.get("partial_of")
+    if width and not (rule.get("partial_lost") and reading.object("rope_scaling")):
+        turned = reading.integer(width[0])
+        parts = [reading.integer(each) for each in width[1:]]
+        if turned is not None and all(parts):
+            return turned.replaced(turned.value / sum(part.value for part in parts if part))
+    own = reading.given.get(key, reading.type.fields.get(key))
+    own = rule.get("partial") if own is None else own
     return None if own is None else Value(own, "class default", reading.at(key))
 
 
@@ -231,11 +238,12 @@ def _of_label(reading: Reading, raw: Keys, label: str, theta: Value | None) -> B
 
 def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
     """A block for each label, in `rope_parameters` alone: the class reads neither `rope_scaling` nor `rope_theta`."""
-    notes = [
-        f"{reading.at(key)} has no effect: the class reads rope_parameters alone"
-        for key in ("rope_scaling", "rope_theta")
-        if reading.document.get(key) is not None
-    ]
+    if reading.object("rope_scaling"):
+        detail = f"{reading.type.name} reads rope_parameters alone, with an object for each type of layer"
+        raise Refusal(reading.at("rope_scaling"), "conflict", detail)
+    notes = []
+    if reading.document.get("rope_theta") is not None:
+        notes.append(f"{reading.at('rope_theta')} has no effect: the class reads rope_parameters alone")
     raw = _object_at(reading, "rope_parameters") or _class_block(reading) or {}
     wanted = [label for label in dict.fromkeys(labels) if label not in reading.type.rule.get("unturned", ())]
     for label in wanted:
@@ -262,6 +270,9 @@ def _two_bases(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG00
             inner |= _without_old_type(_flat(scaling, "rope_scaling", ()), inner, notes)
         blocks[label] = _completed(reading, inner, _base_of(reading, rule[label]), nested=True)
     if parameters is not None and not set(parameters) & {"full_attention", "sliding_attention"}:
+        if rule.get("nested_only"):
+            detail = "rope_parameters must hold an object for each type of layer: full_attention, sliding_attention"
+            raise Refusal(reading.at("rope_parameters"), "type", detail)
         notes.append("rope_parameters has no object for a type of layer: its keys have no effect")
     note = rule.get("note")
     if note and reading.document.get("rope_theta") not in (None, reading.type.theta):

@@ -62,6 +62,8 @@ def _block_of(reading: Reading, blocks: Mapping[str | None, Block | None], group
     rule = reading.type.rule
     if group.label in WITHOUT_ATTENTION or group.label in rule.get("unturned", ()):
         return None
+    if group.label in rule.get("unturned_if_sliding", ()) and reading.integer("sliding_window", 0) is not None:
+        return None
     if rule.get("turns_if") and not _condition(reading, rule["turns_if"]):
         return None
     label = rule.get("label_of", {}).get(group.label, group.label)
@@ -106,9 +108,10 @@ def _with(reading: Reading, context: Context, group: Group, block: Block, notes:
     tables = ask("encodings", "rope", shared, length=context.length)
     window, size = window_of(reading, group.label)
     facts, addresses, more = temperature_of(reading, block, context, turned=True)
+    axes, said = sections_address(reading, block, shared, context)
     addresses = {
         **_addresses(shared, parameters, tables, context),
-        **sections_address(reading, block, shared, context),
+        **axes,
         "mask": mask_address(reading, window, size, context),
         **addresses,
     }
@@ -122,7 +125,7 @@ def _with(reading: Reading, context: Context, group: Group, block: Block, notes:
         layers=group.layers,
         parameters=parameters,
         facts={**_facts(reading, tables, block), **facts},
-        notes=(*notes, *extra, *more, *_notes(reading, tables)),
+        notes=(*notes, *extra, *said, *more, *_notes(reading, tables)),
         window=window,
         addresses=addresses,
     )
@@ -158,18 +161,43 @@ def _notes(reading: Reading, tables: Asked) -> list[str]:
 def head_width(reading: Reading, label: str | None) -> Value:
     """How many channels a head that turns has, by the class's own rule."""
     rule = reading.type.rule
-    by_label = rule.get("head_of", {}).get(label)
-    key = by_label or rule.get("head", "head_dim")
+    key = rule.get("head_of", {}).get(label) or rule.get("head", "head_dim")
+    _refuse_null_head(reading)
+    # A class without such a field takes the file's head_dim after it has set its own.
+    stated = reading.document.get("head_dim") if "head_dim" not in reading.type.fields else None
+    if stated is not None and not rule.get("head_fixed"):
+        return reading.needed("head_dim")
+    if "head_sum" in rule:
+        return _summed(reading, rule["head_sum"])
     if key != "ratio":
         given = reading.integer(key, 0)
         if given is not None and given.value:
             return given
+    return _ratio(reading)
+
+
+def _refuse_null_head(reading: Reading) -> None:
+    if "head_dim" in reading.document and reading.document["head_dim"] is None:
+        own = reading.type.fields.get("head_dim", 1 if reading.type.rule.get("head") else None)
+        if own is not None:
+            detail = f"head_dim is null, and {reading.type.name} has no rule for that: leave it out for {own}"
+            raise Refusal(reading.at("head_dim"), "type", detail)
+
+
+def _ratio(reading: Reading) -> Value:
+    """The width of the model over its heads."""
+    rule = reading.type.rule
     width, heads = reading.needed(rule.get("width", "hidden_size")), reading.needed("num_attention_heads")
     if width.value < heads.value or (width.value % heads.value and not rule.get("floors")):
         first, second = (each.key.rpartition("/")[2] for each in (width, heads))
         detail = f"{first} is {width.value} and {second} is {heads.value}: the heads have no whole width"
         raise Refusal(heads.key, "conflict", detail)
     return width.replaced(rule.get("times", 1) * width.value // heads.value)
+
+
+def _summed(reading: Reading, keys: Sequence[str]) -> Value:
+    first, *others = (reading.needed(key) for key in keys)
+    return first.replaced(first.value + sum(other.value for other in others))
 
 
 def parameters_of(
@@ -193,8 +221,16 @@ def parameters_of(
         if name in block.keys:
             found[name] = block.keys[name]
     _lengths(reading, block, found, context)
+    if _crashes(reading, block):
+        notes.append(f"transformers fails on {block.rope_type} without head_dim; the plan is that of {found['dim'].value}")
     convention, said = behaviour(reading, block, context)
     return {**found, **convention}, [*notes, *said]
+
+
+def _crashes(reading: Reading, block: Block) -> bool:
+    """Some classes leave head_dim null, and these scalings of transformers cannot do with that."""
+    scaled = block.rope_type in ("yarn", "dynamic", "longrope")
+    return scaled and bool(reading.type.rule.get("null_head")) and reading.document.get("head_dim") is None
 
 
 def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:

@@ -16,15 +16,15 @@ EXAMPLE_GRID = "2,3,4"
 
 def sections_address(
     reading: Reading, block: Block, parameters: Mapping[str, Value], context: Context
-) -> dict[str, Address]:
+) -> tuple[dict[str, Address], list[str]]:
     """The tables for positions on several axes; of text all axes are equal, and `tables` says the same."""
     rule: Mapping[str, Any] | None = reading.type.rule.get("mrope")
     if rule is None or block.rope_type != "default":
-        return {}
+        return {}, []
     stated = block.keys.get("mrope_section") or block.keys.get("xdrope_section")
     own = rule.get("sections")
     if stated is None and own is None:
-        return {}
+        return {}, []
     sections = stated or Value(own, "class default", reading.at("rope_parameters") + "/mrope_section")
     if not isinstance(sections.value, list):
         raise Refusal(sections.key, "type", "mrope_section must be a list of whole numbers")
@@ -38,4 +38,9 @@ def sections_address(
         convention["section_rule"] = "interleaved-ggml"
         found["sections"] = sections.replaced([*sections.value, 0])
     grid = EXAMPLE_GRID if len(found["sections"].value) == 3 else ",".join(["2"] * len(found["sections"].value))
-    return {"axes": ask("encodings", "rope-axes", found, **convention, grid=grid).address()}
+    try:
+        return {"axes": ask("encodings", "rope-axes", found, **convention, grid=grid).address()}, []
+    except Refusal as error:
+        if sections.source == "config":
+            raise
+        return {}, [f"the sections that the class assumes do not fit: {error}; state mrope_section"]

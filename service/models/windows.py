@@ -27,6 +27,8 @@ def window_of(reading: Reading, label: str | None) -> tuple[Window | None, Value
         # The class turns w into w // 2 + 1 and sees |i - j| < that.
         size = size.replaced(size.value // 2)
         return Window("bidirectional", size.value), size
+    if rule.get("window_divided"):
+        size = size.replaced(size.value // rule["window_divided"])
     return (None, None) if size.value == 0 else (Window("sliding", size.value), size)
 
 
