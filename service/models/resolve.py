@@ -6,6 +6,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.context import Context, Options
 from service.models.families import family_of
+from service.models.families.positions import has_positions, positions
 from service.models.known import ModelType, known, model_type, nearest_types, rules
 from service.models.nearest import echo
 from service.models.plan import Plan, Use
@@ -87,9 +88,8 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
         if inner is not None:
             uses += _walk(inner, Context(context.options, _role(key, context.role)), depth + 1)
     family = family_of(reading.type)
-    if family is not None:
-        uses = [*family(reading, context), *uses]
-    elif not reading.type.parts:
+    uses = [*positions(reading, context), *(family(reading, context) if family else ()), *uses]
+    if family is None and not reading.type.parts and not has_positions(reading.type.name):
         uses.append(_unknown(reading, context, depth))
     return uses
 
