@@ -141,6 +141,11 @@ def _named_type(reading: Reading, block: Keys) -> Value:
 
 
 def _theta(reading: Reading, key: str, default: Any) -> Value:
+    """The base outside the block: the file's, or the default of the class."""
+    ratio = reading.type.rule.get("theta_times")
+    times = reading.number(ratio) if ratio else None
+    if times is not None:
+        return times.replaced(default * times.value)
     given = reading.document.get(key)
     if given is not None:
         return numeric(Value(given, "config", reading.at(key)))
