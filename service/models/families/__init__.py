@@ -7,6 +7,7 @@ a function from (reading, context) to uses, registered here by name.
 from collections.abc import Callable, Mapping
 
 from service.models.context import Context
+from service.models.families.axial import AXIAL, axial
 from service.models.known import ModelType
 from service.models.plan import Use
 from service.models.reading import Reading
@@ -15,6 +16,7 @@ from service.models.rope_uses import rope_uses
 Family = Callable[[Reading, Context], list[Use]]
 
 FAMILIES: Mapping[str, Family] = {
+    "axial": axial,
     "rope": rope_uses,
 }
 
@@ -24,4 +26,6 @@ def family_of(row: ModelType) -> Family | None:
     name = row.rule.get("family")
     if name is None and row.rotary and not row.parts:
         name = "axial" if row.rotary.startswith("axial") else "rope"
+    if name is None and row.name in AXIAL:
+        name = "axial"
     return FAMILIES.get(name) if name else None

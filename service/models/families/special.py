@@ -288,7 +288,7 @@ def reformer(reading: Reading, _context: Context) -> Iterator[Use]:
     )
 
 
-def dab_detr(reading: Reading, _context: Context) -> Iterator[Use]:
+def dab_detr(reading: Reading, context: Context) -> Iterator[Use]:
     """A temperature for each axis; the queries are boxes."""
     high, wide = (reading.needed(f"temperature_{axis}") for axis in ("height", "width"))
     dim = reading.needed("hidden_size")
@@ -303,17 +303,7 @@ def dab_detr(reading: Reading, _context: Context) -> Iterator[Use]:
         parameters["scale"] = scale
     notes = ["for a feature map of grid rows and columns without padding; POST takes the batch's mask"]
     yield _use(reading, "encodings/detr", "encoder-attention", parameters, {"scale": scale.value if scale else "2*pi"}, notes)
-    boxes = {"dim": dim.replaced(dim.value // 2), "arithmetic": code(reading, "float32")}
-    yield Use(
-        role="decoder-attention",
-        scope=reading.where,
-        model_type=reading.type.name,
-        encoding="detr-boxes",
-        scheme=("encodings", "detr-boxes"),
-        parameters=boxes,
-        facts={"coordinates": 4},
-        addresses={"tables": ask("encodings", "detr-boxes", boxes).address()},
-    )
+    yield from boxes(reading, context)
 
 
 def sam_prompt(reading: Reading, _context: Context) -> Iterator[Use]:
@@ -390,7 +380,47 @@ def pvt(reading: Reading, _context: Context) -> Iterator[Use]:
         yield learned(reading, "vision-tower", [rows, dim], [f"stage {stage}"], key)
 
 
+def florence(reading: Reading, _context: Context) -> Iterator[Use]:
+    """Rows and columns of the map, trained, and a sinusoid over frames."""
+    key, widths = numbers(reading, "embed_dim")
+    rows, frames = reading.needed("max_position_embeddings"), reading.needed("max_temporal_embeddings")
+    parameters = {"joining": code(reading, "columns-rows"), "axes": code(reading, "channels-first")}
+    yield Use(
+        role="vision-tower",
+        scope=reading.where,
+        model_type=reading.type.name,
+        encoding="learned",
+        scheme=("learned", "factorised"),
+        parameters=parameters,
+        facts={"tables": [[rows.value, widths[-1] // 2], [rows.value, widths[-1] - widths[-1] // 2]]},
+        addresses={"tables": ask("learned", "factorised", parameters).address()},
+    )
+    rules = {"odd_width": "refuse", "layout": "interleaved", "arithmetic": "float32"}
+    dim = Value(widths[-1], "rewritten", key)
+    given = {"dim": dim, "length": frames} | {name: code(reading, value) for name, value in rules.items()}
+    facts = {"table": [frames.value, dim.value], "rows": frames.value, "width": dim.value, "first_row": 0}
+    yield _use(reading, "encodings/sinusoidal", "vision-tower", given, facts)
+
+
+def boxes(reading: Reading, _context: Context) -> Iterator[Use]:
+    """Queries are boxes, whose sines go through a small network."""
+    dim = reading.needed("hidden_size")
+    given = {"dim": dim.replaced(dim.value // 2), "arithmetic": code(reading, "float32")}
+    yield Use(
+        role="decoder-attention",
+        scope=reading.where,
+        model_type=reading.type.name,
+        encoding="detr-boxes",
+        scheme=("encodings", "detr-boxes"),
+        parameters=given,
+        facts={"coordinates": 4},
+        addresses={"tables": ask("encodings", "detr-boxes", given).address()},
+    )
+
+
 SPECIAL: Mapping[str, Special] = {
+    "boxes": boxes,
+    "florence": florence,
     "beit": beit,
     "dab_detr": dab_detr,
     "deberta_v1": deberta_v1,

@@ -110,7 +110,11 @@ def beit(reading: Reading, _context: Context) -> Iterator[Use]:
         "window": Value(list(patches), "rewritten", key),
         "class_token": Value("first", "class default", reading.where or "/"),
     }
-    for flag, shared in (("use_relative_position_bias", False), ("use_shared_relative_position_bias", True)):
+    flags = {"use_relative_position_bias": False, "use_shared_relative_position_bias": True}
+    if not any(reading.flag(flag) for flag in ("use_absolute_position_embeddings", *flags)):
+        why = "use_absolute_position_embeddings and both relative biases are false: nothing tells patches apart"
+        yield Use(role="vision-tower", scope=reading.where, model_type=reading.type.name, encoding="none", notes=(why,))
+    for flag, shared in flags.items():
         if reading.flag(flag):
             yield Use(
                 role="vision-tower",
