@@ -64,10 +64,14 @@ def _type_of(config: Mapping[str, Any], options: Options) -> tuple[str, str | No
 
 def unknown_type(where: str, name: str) -> Refusal:
     """The refusal of a type, with the nearest known ones."""
+    what = "assume" if where == "assume" else "model_type"
+    if name in assumable():
+        detail = f"{what} {name} is the code of a repository's own; assume={name} reads the keys as that code does"
+        return Refusal(where, "unknown", detail)
     near = nearest_types(name)
     hint = f"; nearest are {', '.join(near)}" if near else ""
-    detail = f"{echo(name)} is no known model type{hint}"
-    if where == "/model_type":
+    detail = f"{what} {echo(name)} is not known{hint}"
+    if what == "model_type":
         detail += "; assume=llama (any known type) answers from the keys alone"
     return Refusal(where, "unknown", detail)
 
