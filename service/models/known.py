@@ -52,16 +52,25 @@ def rotation(name: str) -> Mapping[str, Any]:
 @lru_cache(maxsize=1)
 def names() -> tuple[str, ...]:
     """Every model type that has a row."""
-    return tuple(sorted({*_table("transformers")["types"], *rules()["types"]}))
+    return tuple(sorted(name for name in _table("transformers")["types"] if known(name)))
 
 
 def known(name: str) -> bool:
-    return name in _table("transformers")["types"] or name in rules()["types"]
+    """Whether a file may name the type: not a part without a name of its own, and not code of a repository's own."""
+    row = _table("transformers")["types"].get(name)
+    return row is not None and not row.get("nameless")
+
+
+@lru_cache(maxsize=1)
+def assumable() -> tuple[str, ...]:
+    """What a configuration can be read as: every known type, and families whose code transformers does not have."""
+    own = (name for name, rule in rules()["types"].items() if rule.get("remote"))
+    return tuple(sorted([*names(), *own]))
 
 
 def nearest_types(name: str) -> list[str]:
     """Known model types that the name may mean."""
-    return nearest(name, names())
+    return nearest(name, assumable())
 
 
 @lru_cache(maxsize=1024)

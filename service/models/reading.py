@@ -58,8 +58,7 @@ class Reading:
         """The key, and the names by which the file may call it."""
         real = self.type.aliases.get(key, key)
         mapped = [alias for alias, name in self.type.aliases.items() if name == real]
-        older = [name for name in OLDER.get(key, ()) if name not in self.type.fields]
-        return list(dict.fromkeys([key, real, *mapped, *older]))
+        return list(dict.fromkeys([key, real, *mapped]))
 
     def find(self, key: str) -> Value | None:
         """What the file says, or the class: None where neither knows the key. JSON's null is a value."""
@@ -71,6 +70,13 @@ class Reading:
             for name in self.names_of(key):
                 if name in table:
                     return Value(table[name], "class default", self.at(name))
+        return self._older(key)
+
+    def _older(self, key: str) -> Value | None:
+        """What an older family calls the same thing, where the class knows no such key."""
+        for name in OLDER.get(key, ()):
+            if name in self.document:
+                return Value(self.document[name], "config", self.at(name))
         return None
 
     def _refuse_two_values(self, found: list[tuple[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from service.engine.errors import Refusal
 from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
-from service.models.known import ModelType, known, model_type, nearest_types, rules
+from service.models.known import ModelType, assumable, known, model_type, nearest_types
 from service.models.nearest import echo
 from service.models.plan import Plan, Use
 from service.models.reading import Reading, kind, pointer
@@ -41,7 +41,7 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
 
 def _type_of(config: Mapping[str, Any], options: Options) -> tuple[str, str | None]:
     """The type to read by, and what was assumed; refuses what is not known."""
-    if options.assume is not None and not known(options.assume):
+    if options.assume is not None and options.assume not in assumable():
         raise unknown_type("assume", options.assume)
     given = config.get("model_type")
     if given is not None and not isinstance(given, str):
@@ -113,21 +113,35 @@ def _part(reading: Reading, key: str, part: Mapping[str, Any]) -> Reading | None
     """The configuration within; a default one where the file has none; None where the class can do without."""
     given = reading.document.get(key)
     where = reading.at(key)
+    rule = reading.type.rule
+    passed = _passed_down(reading, key)
+    assumed = {**part.get("given", {}), **passed}
     if given is None:
-        flat = reading.type.rule.get("flat", ())
-        if key in flat:
-            return Reading(reading.document, reading.where, _part_type(part, {}, where), part.get("given", {}))
+        if key in rule.get("flat", ()):
+            return Reading(reading.document, reading.where, _part_type(part, {}, where, rule), passed)
         if part.get("optional") or key in reading.document:
             return None
-        given = {}
+        return Reading({}, where, _part_type(part, {}, where, rule), assumed)
     if not isinstance(given, dict):
         raise Refusal(where, "type", f"{key} is {kind(given)}; a JSON object is needed, or null")
-    return Reading(given, where, _part_type(part, given, where), part.get("given", {}))
+    # What a class makes a part with stands for the whole part, unless the class merges it.
+    return Reading(given, where, _part_type(part, given, where, rule), assumed if rule.get("merges") else passed)
 
 
-def _part_type(part: Mapping[str, Any], given: Mapping[str, Any], where: str) -> ModelType:
+def _passed_down(reading: Reading, key: str) -> dict[str, Any]:
+    """What the whole tells a part."""
+    found = {}
+    for name, own in reading.type.rule.get("passes", {}).get(key, {}).items():
+        value = reading.find(own)
+        if value is not None:
+            found[name] = value.value
+    return found
+
+
+def _part_type(part: Mapping[str, Any], given: Mapping[str, Any], where: str, rule: Mapping[str, Any]) -> ModelType:
     name = given.get("model_type")
     if part.get("auto") and isinstance(name, str) and name:
+        name = rule.get("retype", {}).get(name, name)
         if not known(name):
             raise unknown_type(pointer(where, "model_type"), name)
         return model_type(name)

@@ -141,6 +141,11 @@ def _named_type(reading: Reading, block: Keys) -> Value:
 
 
 def _theta(reading: Reading, key: str, default: Any) -> Value:
+    """The base outside the block: the file's, or the default of the class."""
+    ratio = reading.type.rule.get("theta_times")
+    times = reading.number(ratio) if ratio else None
+    if times is not None:
+        return times.replaced(default * times.value)
     given = reading.document.get(key)
     if given is not None:
         return numeric(Value(given, "config", reading.at(key)))
@@ -308,7 +313,7 @@ def _main_and_compress(reading: Reading, labels: Sequence[str]) -> Found:  # noq
         return Found({label: _of_label(reading, raw, label, None) for label in ("main", "compress")}, notes)
     flat = _flat(raw, "the RoPE block", ("main", "compress"))
     main = _completed(reading, {}, _theta(reading, "rope_theta", 10_000.0), nested=True)
-    scaled = {key: value for key, value in flat.items() if key != "rope_theta"}
+    scaled = {key: value for key, value in flat.items() if key not in ("rope_theta", "partial_rotary_factor")}
     if "type" in scaled and "rope_type" not in scaled:
         scaled["rope_type"] = scaled.pop("type")
     if "rope_type" in scaled and scaled["rope_type"].value == "yarn":

@@ -64,6 +64,8 @@ def _block_of(reading: Reading, blocks: Mapping[str | None, Block | None], group
         return None
     if group.label in rule.get("unturned_if_sliding", ()) and reading.integer("sliding_window", 0) is not None:
         return None
+    if rule.get("turns") == "none":
+        return None
     if rule.get("turns_if") and not _condition(reading, rule["turns_if"]):
         return None
     label = rule.get("label_of", {}).get(group.label, group.label)

@@ -25,7 +25,7 @@ POSITIONAL = re.compile(
     r"|interval|every_n|pattern|temperature|scale|multiplier|query_pre|logn|nope|qk_|attn_layer|full_attention|global"
     r"|local|hidden_dim|^dim$|^dims$|_dim$|sinusoid|trainable|num_mel|conv_pos|segment|downsample|merge|_size$|axial"
     r"|multi_query|^width|patcher|is_encoder_decoder|use_mem|attn_config|with_cls|class_token|register|type_vocab"
-    r"|normalize|norm_before|bidirectional|is_causal|is_decoder|prefix|block_length|mlp_layer"
+    r"|block_types|normalize|norm_before|bidirectional|is_causal|is_decoder|prefix|block_length|mlp_layer"
 )
 DULL = re.compile(r"dropout|_prob$|initializer|token_id$|_index$|act$|vocab_size$|intermediate|loss|projector_hidden_act")
 
@@ -62,7 +62,7 @@ def parts_of(cls: Any, types: dict[type, str]) -> dict[str, Any]:
     for key, spec in (cls.sub_configs_defaults or {}).items():
         inner = spec.config_class
         auto = inner.__name__ == "AutoConfig"
-        row: dict[str, Any] = {"auto": True} if auto else {"type": types.get(inner, inner.model_type)}
+        row: dict[str, Any] = {"auto": True} if auto else {"type": types.get(inner, inner.model_type or inner.__name__)}
         given = {name: value for name, value in (getattr(spec, "init_kwargs", None) or {}).items() if simple(value)}
         if auto:
             row["type"] = spec.model_type
@@ -112,8 +112,8 @@ def all_types() -> dict[str, type]:
     found: dict[str, type] = {name: CONFIG_MAPPING[name] for name in CONFIG_MAPPING_NAMES}
     for cls in list(found.values()):
         for each in vars(inspect.getmodule(cls)).values():
-            if inspect.isclass(each) and issubclass(each, PreTrainedConfig) and each.model_type:
-                found.setdefault(each.model_type, each)
+            if inspect.isclass(each) and issubclass(each, PreTrainedConfig) and each is not PreTrainedConfig:
+                found.setdefault(each.model_type or each.__name__, each)
     return found
 
 
@@ -135,6 +135,8 @@ def facts() -> dict[str, Any]:
     rows: dict[str, Any] = {}
     for key, cls in sorted(types.items()):
         row: dict[str, Any] = {"class": cls.__name__, "fields": fields_of(cls)}
+        if not cls.model_type:
+            row["nameless"] = True
         if cls.attribute_map:
             row["aliases"] = dict(cls.attribute_map)
         parts = parts_of(cls, names)
