@@ -27,14 +27,14 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     name, assumed = _type_of(config, options)
     row = model_type(name)
     uses = _walk(Reading(config, "", row), Context(options), 0)
-    notes = []
+    notes = _beside(config)
     if assumed is not None:
-        notes.append(f"model_type {echo(config.get('model_type'))} is not known: read by the keys alone, as {name}")
+        notes.insert(0, f"model_type {echo(config.get('model_type'))} is not known: read by the keys alone, as {name}")
     return Plan(
         model_type=str(config.get("model_type", name))[:64],
         preset=options.preset,
         uses=tuple(uses),
-        notes=tuple([*notes, *_beside(config)]),
+        notes=tuple(notes),
         assumed=assumed,
     )
 
