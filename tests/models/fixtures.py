@@ -69,9 +69,14 @@ def scope(text: str) -> str:
 
 
 def of_scope(plan: Any, wanted: str, label: str | None) -> dict[str, Any]:
-    """The rotary use of that part of the configuration, and of that kind of layers."""
-    place = scope(wanted)
-    found = [use for use in plan["uses"] if use["scope"] == place and use["encoding"] in ("rope", "rope-axes")]
+    """The rotary use of that part of the configuration, and of that kind of layers.
+
+    Old files keep the text model's keys at the top level: there the plan's pointers are, and the file's scope is not.
+    """
+    turning = [use for use in plan["uses"] if use["encoding"] in ("rope", "rope-axes")]
+    found = [use for use in turning if use["scope"] == scope(wanted)]
+    if not found and wanted in ("text_config", "encoder"):
+        found = [use for use in turning if use["scope"] == ""]
     if label is not None:
         found = [use for use in found if use["layer_type"] == label]
     assert found, (wanted, label, [(use["scope"], use["layer_type"], use["encoding"]) for use in plan["uses"]])
