@@ -203,11 +203,12 @@ def _listed(layers: Sequence[int] | None, which: Any = lambda _layer: True) -> t
 def _rotary(header: Header, context: Context, label: str | None, layers: tuple[int, ...] | None, scaled: bool) -> Use:
     name = header.type.name
     parameters = _widths(header)
+    turned = parameters.get("rotary_dim", parameters["dim"])
     base = header.real("rope.freq_base") or header.code(DEFAULT_BASE)
     parameters["base"] = base if scaled else header.code(DEFAULT_BASE)
     facts: dict[str, Any] = {}
     notes: list[str] = []
-    parameters |= _scaling(header, facts, notes) if scaled else {"rope_type": header.code("default")}
+    parameters |= _scaling(header, turned.value, facts, notes) if scaled else {"rope_type": header.code("default")}
     normal = name in NORMAL
     parameters["pairing"] = header.code("interleaved" if normal else "half")
     parameters["arithmetic"] = header.code("ggml")
@@ -278,7 +279,7 @@ def _section_sizes(sections: Value) -> list[int]:
     return [whole(Value(each, sections.source, sections.key), 0, 4096).value for each in sections.value]
 
 
-def _scaling(header: Header, facts: dict[str, Any], notes: list[str]) -> dict[str, Value]:
+def _scaling(header: Header, width: int, facts: dict[str, Any], notes: list[str]) -> dict[str, Value]:
     """ggml's freq_scale, ramp and factors in our words."""
     given = header.value("rope.scaling.type")
     factor = header.real("rope.scaling.factor") or header.real("rope.scale_linear")
@@ -297,12 +298,12 @@ def _scaling(header: Header, facts: dict[str, Any], notes: list[str]) -> dict[st
         return {"rope_type": kind_of.replaced("linear"), "factor": factor}
     if said == "yarn":
         return _yarn(header, kind_of, factor, facts)
-    amplitude = header.real("rope.scaling.attn_factor")
-    if amplitude is not None and amplitude.value != 1:
-        facts["attention_factor"] = amplitude.value
-        notes.append("attn_factor multiplies cosines and sines; the addresses leave it to you")
     if said == "longrope":
         notes.append("frequencies are those before the tensors rope_factors_short and rope_factors_long")
+    amplitude = header.real("rope.scaling.attn_factor")
+    if amplitude is not None and amplitude.value != 1:
+        ones = header.code([1.0] * (width // 2))
+        return {"rope_type": amplitude.replaced("divisors"), "divisors": ones, "attention_factor": amplitude}
     return {"rope_type": kind_of.replaced("default")}
 
 

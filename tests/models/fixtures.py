@@ -78,6 +78,7 @@ def of_scope(plan: Any, wanted: str, label: str | None) -> dict[str, Any]:
     if not found and wanted in ("text_config", "encoder"):
         found = [use for use in turning if use["scope"] == ""]
     if label is not None:
+        label = {"main": "sliding_attention", "compress": "compressed_sparse_attention"}.get(label, label)
         found = [use for use in found if use["layer_type"] == label]
     assert found, (wanted, label, [(use["scope"], use["layer_type"], use["encoding"]) for use in plan["uses"]])
     use: dict[str, Any] = found[0]
@@ -130,6 +131,7 @@ def check_layers(plan: Any, rows: Mapping[str, Mapping[str, Any]]) -> None:
     """Which layers are of which kind, and how wide their windows are."""
     for wanted, row in rows.items():
         uses = [use for use in plan["uses"] if use["scope"] == scope(wanted)]
+        uses = uses or [use for use in plan["uses"] if use["scope"] == ""]
         for label, text in row.items():
             if label == "sliding_window":
                 sizes = {use["window"]["size"] for use in uses if use["window"] and use["window"]["kind"] == "sliding"}
