@@ -63,5 +63,3 @@ def _entry(name: str) -> dict[str, Any]:
         "schemes": list(dict.fromkeys("/".join(use.scheme) for use in uses if use.scheme)),
         "encodings": list(dict.fromkeys(use.encoding for use in uses)),
     }
-
-

@@ -12,8 +12,8 @@ from typing import Any
 
 from service.engine.errors import Refusal
 from service.models.nearest import echo, nearest
-from service.models.reading import Reading, kind
 from service.models.plan import Value
+from service.models.reading import Reading, kind
 
 Rule = Mapping[str, Any]
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -72,9 +72,7 @@ def _stated(reading: Reading, key: str, rule: Rule | None) -> list[str] | None:
         return None
     count = reading.layers() if (rule or {}).get("counted", True) else None
     if count is not None and len(stated.value) != count:
-        detail = (
-            f"{key} has {len(stated.value)} entries and num_hidden_layers is {count}: one for each layer is needed"
-        )
+        detail = f"{key} has {len(stated.value)} entries and num_hidden_layers is {count}: one for each layer is needed"
         raise Refusal(stated.key, "shape", detail, limit=count, requested=len(stated.value))
     return [_label(stated, place, each) for place, each in enumerate(stated.value)]
 
@@ -141,7 +139,7 @@ def _list(reading: Reading, rule: Rule) -> list[str]:
     """Layers listed by number are `on`, others `off`."""
     count = reading.layers()
     listed = reading.list_of(rule["key"], None)
-    chosen = ((() if rule.get("none") == "off" else range(count)) if listed is None else listed.value)
+    chosen = (() if rule.get("none") == "off" else range(count)) if listed is None else listed.value
     return [rule["on"] if layer in chosen else rule["off"] for layer in range(count)]
 
 
@@ -175,7 +173,9 @@ def _deepseek_v4(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     count = reading.layers()
     ratios = reading.list_of("compress_ratios", None)
     if ratios is None:
-        turns = ["compressed_sparse_attention" if layer % 2 else "heavily_compressed_attention" for layer in range(count)]
+        turns = [
+            "compressed_sparse_attention" if layer % 2 else "heavily_compressed_attention" for layer in range(count)
+        ]
         return (["heavily_compressed_attention"] * 2 + turns)[:count]
     for place, ratio in enumerate(ratios.value):
         if ratio not in COMPRESSED:

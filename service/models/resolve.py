@@ -30,14 +30,14 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     name, assumed = _type_of(config, options)
     row = model_type(name)
     uses = _walk(Reading(config, "", row), Context(options), 0)
-    notes = []
+    notes = _beside(config)
     if assumed is not None:
-        notes.append(f"model_type {echo(config.get('model_type'))} is not known: read by the keys alone, as {name}")
+        notes.insert(0, f"model_type {echo(config.get('model_type'))} is not known: read by the keys alone, as {name}")
     return Plan(
         model_type=str(config.get("model_type", name))[:64],
         preset=options.preset,
         uses=tuple(uses),
-        notes=tuple([*notes, *_beside(config)]),
+        notes=tuple(notes),
         assumed=assumed,
     )
 
@@ -67,10 +67,14 @@ def _type_of(config: Mapping[str, Any], options: Options) -> tuple[str, str | No
 
 def unknown_type(where: str, name: str) -> Refusal:
     """The refusal of a type, with the nearest known ones."""
+    what = "assume" if where == "assume" else "model_type"
+    if name in assumable():
+        detail = f"{what} {name} is the code of a repository's own; assume={name} reads the keys as that code does"
+        return Refusal(where, "unknown", detail)
     near = nearest_types(name)
     hint = f"; nearest are {', '.join(near)}" if near else ""
-    detail = f"{echo(name)} is no known model type{hint}"
-    if where == "/model_type":
+    detail = f"{what} {echo(name)} is not known{hint}"
+    if what == "model_type":
         detail += "; assume=llama (any known type) answers from the keys alone"
     return Refusal(where, "unknown", detail)
 

@@ -1,7 +1,7 @@
 """The RoPE block of a configuration in all its spellings, brought into one form.
 
-A block is an object of Hugging Face's own keys, each with its origin. Old files have `rope_scaling` beside `rope_theta`,
-new ones `rope_parameters`, some one object for each type of layer; null stands for nothing. Classes of some models have
+A block is an object of Hugging Face's own keys, each with its origin. Old files have `rope_scaling` beside
+`rope_theta`, new ones `rope_parameters`, some one object for each type of layer; null stands for nothing. Classes of some models have
 a block of their own where the file says nothing, other names for the base, or ignore what the file says: `rules.json`
 tells which.
 """
@@ -86,7 +86,11 @@ def _raw(reading: Reading, notes: list[str]) -> Keys:
     if scaling is not None and reading.type.rule.get("scaling_ignored"):
         notes.append("rope_scaling has no effect: the class reads rope_parameters alone")
         scaling = None
-    if scaling is not None and parameters is not None and reading.document["rope_scaling"] != reading.document["rope_parameters"]:
+    if (
+        scaling is not None
+        and parameters is not None
+        and reading.document["rope_scaling"] != reading.document["rope_parameters"]
+    ):
         notes.append("rope_scaling and rope_parameters are both there: transformers takes rope_scaling")
     if scaling is not None:
         return scaling
@@ -113,7 +117,9 @@ def _flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
 
 
 def _ignored(block: Keys) -> list[str]:
-    return [f"{value.key} is no key that transformers knows: ignored" for key, value in block.items() if key not in KNOWN]
+    return [
+        f"{value.key} is no key that transformers knows: ignored" for key, value in block.items() if key not in KNOWN
+    ]
 
 
 def _named_type(reading: Reading, block: Keys) -> Value:
@@ -135,7 +141,9 @@ def _named_type(reading: Reading, block: Keys) -> Value:
     if name not in allowed:
         near = nearest(name, allowed, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        detail = f"rope type {echo(name)} is none that {reading.type.name} knows in transformers{hint}: {', '.join(allowed)}"
+        detail = (
+            f"rope type {echo(name)} is none that {reading.type.name} knows in transformers{hint}: {', '.join(allowed)}"
+        )
         raise Refusal(given.key, "choice", detail)
     return given
 
@@ -217,12 +225,15 @@ def _plain(reading: Reading, labels: Sequence[str]) -> Found:
     raw = _raw(reading, notes)
     theta_key = reading.type.rule.get("theta_key", "rope_theta")
     theta = _theta(reading, theta_key, reading.type.theta if isinstance(reading.type.theta, (int, float)) else 10_000.0)
-    if reading.type.rule.get("theta_ignored"):
-        if reading.document.get("rope_theta") is not None:
-            notes.append(f"{reading.at('rope_theta')} is ignored: the class reads {theta_key}")
+    if reading.type.rule.get("theta_ignored") and reading.document.get("rope_theta") is not None:
+        notes.append(f"{reading.at('rope_theta')} is ignored: the class reads {theta_key}")
     nested = [key for key in raw if key in labels]
     if not nested:
-        if raw.get("rope_theta") is not None and raw["rope_theta"].value is None and reading.type.rule.get("null_theta"):
+        if (
+            raw.get("rope_theta") is not None
+            and raw["rope_theta"].value is None
+            and reading.type.rule.get("null_theta")
+        ):
             return Found({None: None}, [*notes, "rope_theta is null: the class builds no rotary module"])
         return Found({None: _completed(reading, _flat(raw, "the RoPE block", labels), theta, nested=False)}, notes)
     beside = [key for key in raw if key not in nested and raw[key].value is not None]

@@ -11,7 +11,7 @@ from service.models.context import Context
 from service.models.layers import WITHOUT_ATTENTION, layer_types, turning
 from service.models.plan import Address, Use, Value
 from service.models.presets import behaviour
-from service.models.reading import Reading
+from service.models.reading import MOST_LAYERS, Reading
 from service.models.rope_blocks import Block, rope_blocks
 from service.models.sections import sections_address
 from service.models.temperatures import temperature_of
@@ -48,8 +48,8 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
 def _groups(reading: Reading, labels: Sequence[str] | None) -> list[Group]:
     turns = turning(reading)
     if labels is None and turns is None:
-        count = reading.integer("num_hidden_layers", 0, 4096)
-        return [Group(None, True, None if count is None else tuple(range(count.value)))]
+        stated = reading.integer("num_hidden_layers", 0, MOST_LAYERS)
+        return [Group(None, True, None if stated is None else tuple(range(stated.value)))]
     count = len(labels) if labels is not None else len(turns or ())
     groups: dict[tuple[str | None, bool], list[int]] = {}
     for layer in range(count):
@@ -112,7 +112,7 @@ def _with(reading: Reading, context: Context, group: Group, block: Block, notes:
     facts, addresses, more = temperature_of(reading, block, context, turned=True)
     axes, said = sections_address(reading, block, shared, context)
     addresses = {
-        **_addresses(shared, parameters, tables, context),
+        **_addresses(shared, parameters, tables),
         **axes,
         "mask": mask_address(reading, window, size, context),
         **addresses,
@@ -126,16 +126,14 @@ def _with(reading: Reading, context: Context, group: Group, block: Block, notes:
         layer_type=group.label,
         layers=group.layers,
         parameters=parameters,
-        facts={**_facts(reading, tables, block), **facts},
+        facts={**_facts(reading, tables, block), **_label(reading, group), **facts},
         notes=(*notes, *extra, *said, *more, *_notes(reading, tables)),
         window=window,
         addresses=addresses,
     )
 
 
-def _addresses(
-    shared: Mapping[str, Value], parameters: Mapping[str, Value], tables: Asked, context: Context
-) -> dict[str, Address]:
+def _addresses(shared: Mapping[str, Value], parameters: Mapping[str, Value], tables: Asked) -> dict[str, Address]:
     unplaced = {name: value for name, value in shared.items() if name != "pairing"}
     rotation = {name: value for name, value in parameters.items() if name != "dim"}
     return {
@@ -153,6 +151,12 @@ def _facts(reading: Reading, tables: Asked, block: Block) -> dict[str, Any]:
         if block.value(name) is not None:
             facts["mrope_section"] = block.value(name)
     return facts
+
+
+def _label(reading: Reading, group: Group) -> dict[str, Any]:
+    """What the class calls the RoPE of these layers, where that is another word."""
+    label = reading.type.rule.get("label_of", {}).get(group.label)
+    return {} if label is None else {"rope_label": label}
 
 
 def _notes(reading: Reading, tables: Asked) -> list[str]:
@@ -224,7 +228,9 @@ def parameters_of(
             found[name] = block.keys[name]
     _lengths(reading, block, found, context)
     if _crashes(reading, block):
-        notes.append(f"transformers fails on {block.rope_type} without head_dim; the plan is that of {found['dim'].value}")
+        notes.append(
+            f"transformers fails on {block.rope_type} without head_dim; the plan is that of {found['dim'].value}"
+        )
     convention, said = behaviour(reading, block, context)
     return {**found, **convention}, [*notes, *said]
 
@@ -250,11 +256,9 @@ def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
 def _lengths(reading: Reading, block: Block, found: dict[str, Value], context: Context) -> None:
     """The longest context, where it decides something, and the length that a first call of the model has."""
     longest = reading.integer("max_position_embeddings")
-    if block.rope_type == "dynamic" or (
-        block.rope_type in ("yarn", "longrope") and ("factor" not in found or context.options.preset == "vllm")
-    ):
-        if longest is not None:
-            found["max_position_embeddings"] = longest
+    ratio = block.rope_type in ("yarn", "longrope") and ("factor" not in found or context.options.preset == "vllm")
+    if longest is not None and (ratio or block.rope_type == "dynamic"):
+        found["max_position_embeddings"] = longest
     if block.rope_type in ("dynamic", "longrope"):
         whole = context.options.preset == "vllm" and longest is not None
         length = longest.value if whole and longest is not None else context.options.length

@@ -29,7 +29,11 @@ def sections_address(
     if not isinstance(sections.value, list):
         raise Refusal(sections.key, "type", "mrope_section must be a list of whole numbers")
     found = {name: value for name, value in parameters.items() if name in SHARED}
-    width = int(parameters["dim"].value * float(parameters["partial_rotary_factor"].value)) if "partial_rotary_factor" in parameters else None
+    width = (
+        int(parameters["dim"].value * float(parameters["partial_rotary_factor"].value))
+        if "partial_rotary_factor" in parameters
+        else None
+    )
     if width is not None:
         found["rotary_dim"] = parameters["partial_rotary_factor"].replaced(width)
     found["sections"] = sections

@@ -33,7 +33,9 @@ def _llama4(reading: Reading, context: Context) -> Found:
     longest = reading.integer("max_position_embeddings")
     if context.options.preset == "vllm" and longest is not None and longest.value <= 32_768:
         return {}, {}, ("vLLM tunes the temperature only where its max_model_len is above 32768",)
-    found = {"schedule": Value("llama4", "config" if reading.has("attn_temperature_tuning") else "class default", tuned.key)}
+    found = {
+        "schedule": Value("llama4", "config" if reading.has("attn_temperature_tuning") else "class default", tuned.key)
+    }
     floor, scale = reading.integer("floor_scale"), reading.number("attn_scale")
     if floor is not None:
         found["floor_scale"] = floor

@@ -25,9 +25,11 @@ POSITIONAL = re.compile(
     r"|interval|every_n|pattern|temperature|scale|multiplier|query_pre|logn|nope|qk_|attn_layer|full_attention|global"
     r"|local|hidden_dim|^dim$|^dims$|_dim$|sinusoid|trainable|num_mel|conv_pos|segment|downsample|merge|_size$|axial"
     r"|multi_query|^width|patcher|is_encoder_decoder|use_mem|attn_config|with_cls|class_token|register|type_vocab"
-    r"|block_types|normalize|norm_before|bidirectional|is_causal|is_decoder|prefix|block_length|mlp_layer"
+    r"|block_types|pos_emb|prediction|normalize|norm_before|bidirectional|is_causal|is_decoder|prefix|block_length|mlp_layer"
 )
-DULL = re.compile(r"dropout|_prob$|initializer|token_id$|_index$|act$|vocab_size$|intermediate|loss|projector_hidden_act")
+DULL = re.compile(
+    r"dropout|_prob$|initializer|token_id$|_index$|act$|vocab_size$|intermediate|loss|projector_hidden_act"
+)
 
 
 def simple(value: Any) -> bool:
@@ -43,7 +45,7 @@ def fields_of(cls: type) -> dict[str, Any]:
     """The positional fields of a configuration class and their defaults."""
     found: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
-        if DULL.search(field.name) and field.name != "pad_token_id" or not POSITIONAL.search(field.name):
+        if (DULL.search(field.name) and field.name != "pad_token_id") or not POSITIONAL.search(field.name):
             continue
         if field.default is not dataclasses.MISSING:
             value = field.default
@@ -122,7 +124,9 @@ def facts() -> dict[str, Any]:
     import transformers  # noqa: PLC0415
 
     types = all_types()
-    names = {cls: name for name, cls in reversed(types.items())} | {cls: cls.model_type for cls in types.values() if types.get(cls.model_type) is cls}
+    names = {cls: name for name, cls in reversed(types.items())} | {
+        cls: cls.model_type for cls in types.values() if types.get(cls.model_type) is cls
+    }
     rotary: dict[str, list[list[str]]] = {}
     for cls in names:
         home = cls.__module__.replace(".configuration_", ".modeling_")

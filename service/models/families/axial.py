@@ -65,7 +65,9 @@ def axial(reading: Reading, context: Context) -> list[Use]:
     shared = {name: value for name, value in parameters.items() if name not in of_tables}
     rotation = {name: value for name, value in parameters.items() if name not in ("dim", "coordinates")}
     tables = ask("encodings", "rope-axes", {**parameters, "grid": example})
-    notes = [f"tables are those of a picture of {example.value[-2]} rows and {example.value[-1]} columns; others by grid="]
+    notes = [
+        f"tables are those of a picture of {example.value[-2]} rows and {example.value[-1]} columns; others by grid="
+    ]
     return [
         Use(
             role=context.role if context.role == "audio-tower" else "vision-tower",

@@ -132,7 +132,9 @@ def mpt(reading: Reading, context: Context) -> Iterator[Use]:
         notes.append("learned_pos_emb is read by nothing")
     if block.get("alibi_bias_max", 8) != 8:
         notes.append("alibi_bias_max is read by nothing: the class uses 8")
-    use = _use(reading, "biases/alibi", "text-attention", parameters, {"heads": heads.value}, notes, length=context.length)
+    use = _use(
+        reading, "biases/alibi", "text-attention", parameters, {"heads": heads.value}, notes, length=context.length
+    )
     slopes = {name: value for name, value in parameters.items() if name != "form"}
     yield _also(use, slopes=ask("biases", "alibi-slopes", slopes).address())
 
@@ -218,7 +220,9 @@ def _parts(reading: Reading) -> dict[str, Any]:
 
 def gemma4_audio(reading: Reading, _context: Context) -> Iterator[Use]:
     """Relative positions from half the attention's context back to the frame itself."""
-    parts = [reading.needed(key, 0) for key in ("attention_chunk_size", "attention_context_left", "attention_context_right")]
+    parts = [
+        reading.needed(key, 0) for key in ("attention_chunk_size", "attention_context_left", "attention_context_right")
+    ]
     span = sum(each.value for each in parts) - 1
     rows = parts[0].replaced(span // 2 + 1)
     rules = {
@@ -269,7 +273,9 @@ def reformer(reading: Reading, _context: Context) -> Iterator[Use]:
     (key, shape), (dims_key, dims) = numbers(reading, "axial_pos_shape"), numbers(reading, "axial_pos_embds_dim")
     rows, dim = reading.needed("max_position_embeddings"), reading.needed("hidden_size")
     if len(shape) != 2 or math.prod(shape) != rows.value:
-        detail = f"axial_pos_shape {list(shape)} must be two sizes whose product is {rows.value}, max_position_embeddings"
+        detail = (
+            f"axial_pos_shape {list(shape)} must be two sizes whose product is {rows.value}, max_position_embeddings"
+        )
         raise Refusal(key, "conflict", detail)
     if len(dims) != 2 or sum(dims) != dim.value:
         detail = f"axial_pos_embds_dim {list(dims)} must be two sizes whose sum is {dim.value}, hidden_size"
@@ -302,7 +308,9 @@ def dab_detr(reading: Reading, context: Context) -> Iterator[Use]:
     if scale is not None:
         parameters["scale"] = scale
     notes = ["for a feature map of grid rows and columns without padding; POST takes the batch's mask"]
-    yield _use(reading, "encodings/detr", "encoder-attention", parameters, {"scale": scale.value if scale else "2*pi"}, notes)
+    yield _use(
+        reading, "encodings/detr", "encoder-attention", parameters, {"scale": scale.value if scale else "2*pi"}, notes
+    )
     yield from boxes(reading, context)
 
 
@@ -371,7 +379,9 @@ def pvt(reading: Reading, _context: Context) -> Iterator[Use]:
     height, width = pixels[0], pixels[-1]
     patches, widths = numbers(reading, "patch_sizes")[1], numbers(reading, "hidden_sizes")[1]
     if len(patches) != len(widths):
-        raise Refusal(reading.at("patch_sizes"), "shape", f"patch_sizes has {len(patches)} entries for {len(widths)} stages")
+        raise Refusal(
+            reading.at("patch_sizes"), "shape", f"patch_sizes has {len(patches)} entries for {len(widths)} stages"
+        )
     for stage, (patch, dim) in enumerate(zip(patches, widths, strict=True)):
         height, width = height // patch, width // patch
         rows = height * width + (1 if stage == len(widths) - 1 else 0)

@@ -69,7 +69,9 @@ def swin_v2(reading: Reading, _context: Context) -> Iterator[Use]:
         sides = [max(1, min(axis // scale, window.value)) for axis in (rows, columns)]
         parameters = {"window": window.replaced(sides)}
         if trained[stage]:
-            parameters["pretrained_window"] = Value([trained[stage]] * 2, "config", reading.at("pretrained_window_sizes"))
+            parameters["pretrained_window"] = Value(
+                [trained[stage]] * 2, "config", reading.at("pretrained_window_sizes")
+            )
         yield Use(
             role="vision-tower",
             scope=reading.where,
