@@ -7,6 +7,7 @@ from service.engine.errors import Refusal
 from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
+from service.models.gguf import gguf_plan, is_gguf
 from service.models.known import ModelType, assumable, known, model_type, nearest_types
 from service.models.nearest import echo
 from service.models.plan import Plan, Use
@@ -24,6 +25,8 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     """
     if not isinstance(config, Mapping):
         raise Refusal("/", "type", f"the body is {kind(config)}; the JSON object of a config.json is needed")
+    if is_gguf(config):
+        return gguf_plan(config, Context(options))
     name, assumed = _type_of(config, options)
     row = model_type(name)
     uses = _walk(Reading(config, "", row), Context(options), 0)

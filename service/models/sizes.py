@@ -63,9 +63,10 @@ def _term(reading: Reading, spec: Mapping[str, Any]) -> Value:
     if "grid" in spec:
         key, patches = grid(reading, *spec["grid"])
         return Value(prod(patches), "rewritten", key)
-    if "side" in spec:
-        key, patches = grid(reading, *spec["side"])
-        return Value(patches[0], "rewritten", key)
+    for word, axis in (("side", 0), ("last_side", 1)):
+        if word in spec:
+            key, patches = grid(reading, *spec[word])
+            return Value(patches[axis], "rewritten", key)
     word = "sum" if "sum" in spec else "product"
     parts = [size(reading, each) for each in spec[word]]
     values = [each.value for each in parts]

@@ -230,6 +230,8 @@ def build() -> dict[str, Any]:
                 apart[f"{path.parent.name}.{name}"] = f"{function}: {error}"[:120]
                 continue
             _add(facts, model_type, new)
+    # The DiT sorts the channels of its one turning head, even ones first, before it calls the function.
+    facts["qwen2_5_omni_dit"] = {**facts["qwen2_5_omni_dit"], "pairing": "interleaved-in/half-out"}
     for owner_type, types in SHARED.items():
         facts.update(dict.fromkeys(types, facts[owner_type]))
     return {"types": facts, "apart": apart}

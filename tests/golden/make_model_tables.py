@@ -29,7 +29,7 @@ NOT = re.compile(r"(bias|linear|proj|norm|conv|gate|position_ids|inv_|relative|r
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers", "depth")
 SIZES = re.compile(
     r"(hidden_size|d_model|n_embd|dim$|embedding_size|positions|position_embeddings|max_.*(len|length|pos_emb|patches)|"
-    r"image_size|patch_size|num_frames|tubelet_size|block_size|seq_len|context_length|num_patches|window_size|n_ctx|"
+    r"image_size|img_size|patch_size|num_frames|tubelet_size|block_size|seq_len|context_length|num_patches|window_size|n_ctx|"
     r"position_embedding_size|num_position|pos_emb_|temporal|head_dim|_stride|pos_embed|num_mel|max_length|num_queries|coordinate_size|"
     r"shape_size|input_size|grid_size)"
 )
@@ -240,7 +240,7 @@ def build(types: list[str] | None = None) -> dict[str, Any]:
             continue
         if rows:
             facts[model_type] = rows
-    words = mentioned()
+    words = mentioned() | set(re.findall(r'"([a-z_0-9]+)"', json.dumps(facts)))
     by_hand = json.loads(PATH.with_name("positions.json").read_text())["groups"]
     named = {*facts, *(name for group in by_hand for name in group["types"])}
     fields = {name: defaults(name, words) for name in sorted(named & set(library("transformers").CONFIG_MAPPING))}

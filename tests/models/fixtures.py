@@ -69,10 +69,16 @@ def scope(text: str) -> str:
 
 
 def of_scope(plan: Any, wanted: str, label: str | None) -> dict[str, Any]:
-    """The rotary use of that part of the configuration, and of that kind of layers."""
-    place = scope(wanted)
-    found = [use for use in plan["uses"] if use["scope"] == place and use["encoding"] in ("rope", "rope-axes")]
+    """The rotary use of that part of the configuration, and of that kind of layers.
+
+    Old files keep the text model's keys at the top level: there the plan's pointers are, and the file's scope is not.
+    """
+    turning = [use for use in plan["uses"] if use["encoding"] in ("rope", "rope-axes")]
+    found = [use for use in turning if use["scope"] == scope(wanted)]
+    if not found and wanted in ("text_config", "encoder"):
+        found = [use for use in turning if use["scope"] == ""]
     if label is not None:
+        label = {"main": "sliding_attention", "compress": "compressed_sparse_attention"}.get(label, label)
         found = [use for use in found if use["layer_type"] == label]
     assert found, (wanted, label, [(use["scope"], use["layer_type"], use["encoding"]) for use in plan["uses"]])
     use: dict[str, Any] = found[0]
@@ -125,6 +131,7 @@ def check_layers(plan: Any, rows: Mapping[str, Mapping[str, Any]]) -> None:
     """Which layers are of which kind, and how wide their windows are."""
     for wanted, row in rows.items():
         uses = [use for use in plan["uses"] if use["scope"] == scope(wanted)]
+        uses = uses or [use for use in plan["uses"] if use["scope"] == ""]
         for label, text in row.items():
             if label == "sliding_window":
                 sizes = {use["window"]["size"] for use in uses if use["window"] and use["window"]["kind"] == "sliding"}

@@ -219,8 +219,17 @@ def check_others(client: Client, uses: Any, expected: Mapping[str, Any]) -> None
 
 def gguf(client: Client, fixture: Mapping[str, Any]) -> None:
     """ggml's rules: its mode's pairing, its frequencies within a rounding a pair, no RoPE without a key."""
-    plan = resolved(client, fixture["config"], preset="llama.cpp")
     expected = fixture["expected"]
+    if "general.architecture" not in fixture["config"]["gguf"]:
+        # A quoted tensor alone: what it belongs to is not in the file, and is asked for.
+        answer = client.post("/v1/models/resolve", content=json.dumps(fixture["config"]).encode(), headers=JSON)
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["pointer"] == "/gguf/general.architecture"
+        whole = {"general.architecture": "llama", "llama.rope.freq_base": row_of(fixture)["freq_base"]}
+        whole |= {"llama.rope.dimension_count": 128, "rope_freqs.weight": row_of(fixture)["divisors"]}
+        check_ggml(client, resolved(client, whole)["uses"], row_of(fixture))
+        return
+    plan = resolved(client, fixture["config"], preset="llama.cpp")
     if "rope" not in expected:
         assert not [use for use in plan["uses"] if use["encoding"].startswith("rope")]
         for shape in expected["tables"].values():
@@ -234,10 +243,13 @@ def gguf(client: Client, fixture: Mapping[str, Any]) -> None:
         check_ggml(client, [use for use in turning if use["layer_type"] == "sliding_attention"], sliding)
 
 
+def row_of(fixture: Mapping[str, Any]) -> Any:
+    [row] = fixture["expected"]["rope"]
+    return row
+
+
 def check_ggml(client: Client, turning: Any, row: Mapping[str, Any]) -> None:
     wanted = np.array(row.get("inv_freq", row["inv_freq_first_axis"]), np.float64)
-    if "divisors" in row:
-        wanted = np.array(row["inv_freq_first_axis"], np.float64)
     pairing = "half" if row["ggml_mode"].endswith("half") else "interleaved"
     tried = []
     for use in turning:

@@ -5,6 +5,7 @@ keys. `positions.json` is kept by hand: which scheme with which parameters, and 
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -57,12 +58,26 @@ def positions(reading: Reading, context: Context) -> list[Use]:
     if group.get("tables", True) is False or not all(_holds(reading, key, value) for key, value in wanted):
         return uses
     skipped = tuple(group.get("skip", ()))
+    ignored = _ignored(reading)
     learned = [
         _learned(reading, context, table, group)
         for table in _measured()["types"].get(name, ())
         if not table["tensor"].startswith(skipped or "\0")
     ]
-    return [*learned, *uses]
+    found = [*learned, *uses]
+    return [replace(found[0], notes=(*found[0].notes, *ignored)), *found[1:]] if found and ignored else found
+
+
+# Keys of other code, which patched models of these types carry.
+ELSEWHERE = re.compile(r"alibi|rope|rotary|pos_emb|position_embedding|relative")
+
+
+def _ignored(reading: Reading) -> list[str]:
+    """A note for each key that speaks of positions and that the class does not read."""
+    known = {*reading.type.fields, *reading.type.aliases, *reading.given}
+    odd = [key for key in reading.document if isinstance(key, str) and ELSEWHERE.search(key) and key not in known]
+    said = "is read by nothing in this class: a model patched to use it is not the one of this plan"
+    return [f"{key[:64]} {said}" for key in odd[:8] if key not in ("position_embedding_type", "rotary_embedding_base")]
 
 
 def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group: Mapping[str, Any]) -> Use:
