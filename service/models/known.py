@@ -81,8 +81,10 @@ def model_type(name: str) -> ModelType:
     (4096, 'n_embd')
     """
     own = _rule(name)
-    row = _table("transformers")["types"].get(own.get("like", name), {})
-    rotary = row.get("rotary", [["", ""]])[0][1]
+    rows = _table("transformers")["types"]
+    row = rows.get(name) or rows.get(own.get("like", ""), {})
+    kin = rows.get(own.get("like", ""), {})
+    rotary = (row.get("rotary") or kin.get("rotary") or [["", ""]])[0][1]
     return ModelType(
         name=name,
         fields=row.get("fields", {}) | own.get("fields", {}),

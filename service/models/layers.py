@@ -225,16 +225,6 @@ def _blocks(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     return ["linear_attention" if names[layer % len(names)] == "recurrent" else SLIDING for layer in range(count)]
 
 
-def _kimi(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
-    """Kimi Linear: `linear_attn_config` counts its layers from 1."""
-    stated = reading.object("linear_attn_config") or {}
-    count = reading.layers()
-    full = stated.get("full_attn_layers")
-    if isinstance(full, list) and "kda_layers" in stated:
-        return [FULL if layer + 1 in full else "linear_attention" for layer in range(count)]
-    return [FULL if layer and layer % 4 == 0 else "linear_attention" for layer in range(count)]
-
-
 def _flint(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     count = reading.layers()
     return [FULL if layer < 2 or layer % 4 == 1 or layer == count - 1 else SLIDING for layer in range(count)]
@@ -271,7 +261,6 @@ RULES: Mapping[str, Callable[[Reading, Rule], list[str]]] = {
     "cohere2-moe": _prefixed,
     "from-any": _any_from,
     "blocks": _blocks,
-    "kimi": _kimi,
     "flint": _flint,
     "zamba2": _zamba2,
     "lfm3": _lfm3,
