@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from service import __version__
+from service.api.openapi_models import MODEL_SCHEMAS, model_paths
 from service.api.openapi_operations import scheme_paths
 from service.api.openapi_parameters import parameter_components, parameter_ref
 from service.api.openapi_responses import header_refs, headers, refusals, responses
@@ -35,6 +36,7 @@ TAGS = {
     "permutations": "Where each channel lies in another convention.",
     "learned": "Your own position tables: rows looked up, tables resized and joined.",
     "apply": "Encodings applied to your own vectors, embeddings or scores.",
+    "models": "A model's configuration, or its name, as a plan with addresses.",
     "catalogue": "What the service knows: derived from the same records as everything else.",
     "operations": "Health, this document, and what problem types mean.",
 }
@@ -58,9 +60,9 @@ def document() -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "security": [],
         "tags": [{"name": name, "description": TAGS[name]} for name in _tag_names()],
-        "paths": dict(scheme_paths()) | _catalogue_paths() | _operations_paths(),
+        "paths": dict(scheme_paths()) | model_paths() | _catalogue_paths() | _operations_paths(),
         "components": {
-            "schemas": schemas(),
+            "schemas": schemas() | MODEL_SCHEMAS,
             "parameters": dict(parameter_components()),
             "headers": headers(),
             "responses": responses(),
@@ -75,7 +77,7 @@ def text() -> str:
 
 def _tag_names() -> list[str]:
     families = dict.fromkeys(scheme.family for scheme in SCHEMES)
-    return [*families, "catalogue", "operations"]
+    return [*families, "models", "catalogue", "operations"]
 
 
 # Everything that is no scheme

@@ -15,7 +15,7 @@ def behaviour(reading: Reading, block: Block, context: Context) -> tuple[dict[st
     turn = _turn(reading)
     notes: list[str] = []
     preset = context.options.preset
-    turn["arithmetic"] = "ggml" if preset == "llama.cpp" else "float32"
+    turn["arithmetic"] = "ggml" if preset == "llama.cpp" else reading.type.rule.get("arithmetic", "float32")
     if preset == "transformers-5.24" and block.rope_type == "dynamic":
         notes.append(
             "dynamic NTK grows with the longest call so far in transformers; the addresses are a first call's: "

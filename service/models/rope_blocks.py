@@ -1,9 +1,9 @@
 """The RoPE block of a configuration in all its spellings, brought into one form.
 
 A block is an object of Hugging Face's own keys, each with its origin. Old files have `rope_scaling` beside
-`rope_theta`, new ones `rope_parameters`, some one object for each type of layer; null stands for nothing. Classes of some models have
-a block of their own where the file says nothing, other names for the base, or ignore what the file says: `rules.json`
-tells which.
+`rope_theta`, new ones `rope_parameters`, some one object for each type of layer; null stands for nothing. Classes of
+some models have a block of their own where the file says nothing, other names for the base, or ignore what the file
+says: `rules.json` tells which.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -172,7 +172,7 @@ def _completed(reading: Reading, block: Keys, theta: Value | None, *, nested: bo
         if "rope_theta" not in found:
             found["rope_theta"] = theta
         elif stated is not None and stated != found["rope_theta"].value:
-            notes.append(f"{theta.key} is {stated:g} and has no effect: {found['rope_theta'].key} is stated")
+            notes.append(f"{theta.key} is {echo(stated)} and has no effect: {found['rope_theta'].key} is stated")
     share = _share(reading, nested=nested)
     if share is not None:
         found.setdefault("partial_rotary_factor", share)
