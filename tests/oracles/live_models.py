@@ -35,8 +35,8 @@ class Module:
         name = "attention_scaling" if label is None else f"{label}_attention_scaling"
         return float(getattr(self.module, name, 1.0))
 
-    def tables(self, label: str | None, positions: Array) -> tuple[Array, Array] | None:
-        """Cosines and sines, one column a pair; None where the module answers in another way."""
+    def tables(self, label: str | None, positions: Array, widths: tuple[int, ...]) -> tuple[Array, Array] | None:
+        """Cosines and sines of one of these widths; None where the module answers in another way."""
         torch = library("torch")
         x = torch.zeros(1, 1, 1, 8)
         takes = inspect.signature(self.module.forward).parameters
@@ -49,8 +49,7 @@ class Module:
             if not isinstance(answer, tuple):
                 answer = answer.real, answer.imag
             tables = [np.asarray(table.detach().float().numpy()).reshape(-1, table.shape[-1]) for table in answer]
-            pairs = len(self.frequencies().get(label, ()))
-            if tables[0].shape[0] == len(positions) and tables[0].shape[1] % max(pairs, 1) == 0:
+            if tables[0].shape[0] == len(positions) and tables[0].shape[1] in widths:
                 return tables[0], tables[1]
         return None
 
@@ -98,5 +97,18 @@ def rotary_classes() -> dict[str, Known]:
             stated = list(inspect.signature(rotary.__init__).parameters.values())[1:2]
             names = str(stated[0].annotation) if stated else ""
             if stated and (stated[0].annotation is config or config.__name__ in names.replace("|", " ").split()):
-                found.setdefault(name, Known(config, rotary))
+                for model_type, own in _takers(name, config):
+                    found.setdefault(model_type, Known(own, rotary))
     return found
+
+
+def _takers(name: str, config: Any) -> Iterator[tuple[str, Any]]:
+    """The type, or where a whole model's configuration is annotated the parts that have RoPE of their own."""
+    if "rope_parameters" in getattr(config, "__dataclass_fields__", {}) or not config.sub_configs:
+        yield name, config
+        return
+    for key, part in config.sub_configs.items():
+        if "vision" in key or not hasattr(part, "model_type"):
+            continue
+        if part.model_type and part.model_type != name:
+            yield from _takers(part.model_type, part)
