@@ -104,11 +104,13 @@ def rotary_classes() -> dict[str, Known]:
 
 def _takers(name: str, config: Any) -> Iterator[tuple[str, Any]]:
     """The type, or where a whole model's configuration is annotated the parts that have RoPE of their own."""
-    if "rope_parameters" in getattr(config, "__dataclass_fields__", {}) or not config.sub_configs:
+    parts = [part for key, part in config.sub_configs.items() if "vision" not in key and hasattr(part, "model_type")]
+    turning = [part for part in parts if "rope_parameters" in part.__dataclass_fields__ and part.model_type]
+    if "rope_parameters" in config.__dataclass_fields__ and name != "blt" or not config.sub_configs:
         yield name, config
-        return
-    for key, part in config.sub_configs.items():
-        if "vision" in key or not hasattr(part, "model_type"):
-            continue
-        if part.model_type and part.model_type != name:
-            yield from _takers(part.model_type, part)
+    elif turning:
+        yield from ((part.model_type, part) for part in turning)
+    else:
+        for part in parts:
+            if part.sub_configs and part.model_type:
+                yield from _takers(part.model_type, part)

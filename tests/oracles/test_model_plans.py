@@ -26,7 +26,7 @@ SAID: Mapping[str, Mapping[str, Any]] = {
     "bamba": {"attn_layer_indices": [1, 3]},
     "esm": {"position_embedding_type": "rotary", "pad_token_id": 1},
     "glm4_moe": {"head_dim": 64},
-    "glm4v_moe_text": {"head_dim": 64, "mrope": [4, 6, 6]},
+    "glm4v_moe_text": {"head_dim": 64, "mrope": [8, 12, 12]},
     "glm4v_text": {"mrope": [16, 24, 24]},
     "glm_image_text": {"mrope": [16, 24, 24]},
     "granitemoehybrid": {
@@ -108,7 +108,7 @@ def frequencies(client: Client, use: Any, pairs: int) -> Array:
     ours = fetched(client, use["addresses"]["frequencies"], **length)["frequencies"].ravel()
     if use["encoding"] == "rope":
         return ours
-    return ours if len(ours) == pairs else np.unique(ours)[::-1]
+    return natural(ours) if len(ours) == pairs else np.unique(ours)[::-1]
 
 
 def check_tables(client: Client, use: Any, built: Module, label: str | None, same: Array, positions: Array) -> None:
