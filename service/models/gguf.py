@@ -63,13 +63,17 @@ def gguf_plan(config: Mapping[str, Any], context: Context) -> Plan:
     place = pointer(where, "general.architecture")
     if not isinstance(name, str):
         what = "is missing" if name is None else f"is {kind(name)}"
-        raise Refusal(place, "missing", f"general.architecture {what}: it decides how llama.cpp turns, and which keys count")
+        raise Refusal(
+            place, "missing", f"general.architecture {what}: it decides how llama.cpp turns, and which keys count"
+        )
     if name not in KNOWN:
         near = nearest(name, list(KNOWN))
         hint = f"; nearest are {', '.join(near)}" if near else ""
         raise Refusal(place, "unknown", f"{echo(name)} is no architecture known here{hint}")
     notes = ("read as a GGUF header: the numbers are those of llama.cpp",)
-    return Plan(model_type=name, preset="llama.cpp", uses=tuple(_uses(Header(header, where, name), context)), notes=notes)
+    return Plan(
+        model_type=name, preset="llama.cpp", uses=tuple(_uses(Header(header, where, name), context)), notes=notes
+    )
 
 
 class Header(Reading):
@@ -88,7 +92,9 @@ class Header(Reading):
     def count(self, key: str) -> Value | None:
         found = self.value(key)
         if found is not None and isinstance(found.value, list) and found.value:
-            found = Value(max(found.value, key=lambda each: each if isinstance(each, int) else 0), found.source, found.key)
+            found = Value(
+                max(found.value, key=lambda each: each if isinstance(each, int) else 0), found.source, found.key
+            )
         return None if found is None else whole(found)
 
     def real(self, key: str) -> Value | None:
@@ -213,7 +219,9 @@ def _rotary(header: Header, context: Context, label: str | None, layers: tuple[i
     parameters["pairing"] = header.code("interleaved" if normal else "half")
     parameters["arithmetic"] = header.code("ggml")
     if normal and name not in ("chatglm", "glm4", "command-r", "cohere2"):
-        notes.append("neighbours turn together: the converter permutes the rows of the projections of half-turning models")
+        notes.append(
+            "neighbours turn together: the converter permutes the rows of the projections of half-turning models"
+        )
     sections = header.value("rope.dimension_sections")
     if sections is not None:
         facts["mrope_section"] = sections.value

@@ -104,7 +104,9 @@ def plain(client: Client, fixture: Mapping[str, Any]) -> None:
 
 def tables(plan: Any) -> list[Any]:
     found = [use["facts"]["table"] for use in plan["uses"] if "table" in use["facts"]]
-    return found + [table for use in plan["uses"] for table in use["facts"].get("tables", []) if isinstance(table, list)]
+    return found + [
+        table for use in plan["uses"] for table in use["facts"].get("tables", []) if isinstance(table, list)
+    ]
 
 
 def plain_shape(table: Any) -> tuple[Any, ...]:

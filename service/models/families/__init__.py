@@ -26,6 +26,6 @@ def family_of(row: ModelType) -> Family | None:
     name = row.rule.get("family")
     if name is None and row.rotary and not row.parts:
         name = "axial" if row.rotary.startswith("axial") else "rope"
-    if name is None and row.name in AXIAL:
+    if row.name in AXIAL:
         name = "axial"
     return FAMILIES.get(name) if name else None

@@ -22,6 +22,7 @@ SAM = {**COLUMN_FIRST, "pairing": "interleaved"}
 # parameters of encodings/rope-axes by model type; "merge" names the key of the side of the blocks patches come in.
 AXIAL: Mapping[str, Mapping[str, Any]] = {
     "edgetam_video": {**SAM, "memory": True},
+    "efficientloftr": {**PER_AXIS, "section_rule": "alternating", "pairing": "interleaved", "offset": 1, "whole": True},
     "eomt_dinov3": {**PER_AXIS, "coordinates": "unit-centres", "angle_factor": "two-pi", "arithmetic": "exact"},
     "dinov3_vit": {**PER_AXIS, "coordinates": "unit-centres", "angle_factor": "two-pi", "arithmetic": "exact"},
     "gemma4_vision": {**COLUMN_FIRST, "pairing": "half-per-axis"},
@@ -41,7 +42,7 @@ AXIAL: Mapping[str, Mapping[str, Any]] = {
     "sapiens2": {**PER_AXIS, "coordinates": "unit-centres", "angle_factor": "two-pi", "arithmetic": "exact"},
     "step3p5_vision": COLUMN_FIRST,
 }
-OURS = ("merge", "note", "thirds", "memory")
+OURS = ("merge", "note", "thirds", "memory", "whole")
 
 
 def axial(reading: Reading, context: Context) -> list[Use]:
@@ -100,11 +101,21 @@ def _width(reading: Reading, row: Mapping[str, Any]) -> Value:
         shares = reading.needed("memory_attention_downsample_rate").value
         shares *= reading.needed("memory_attention_num_attention_heads").value
         return _divided(width, shares, "memory_attention_num_attention_heads")
+    if row.get("whole"):
+        return _whole_width(reading)
     given = reading.integer("head_dim", 0)
     if given is not None and given.value and reading.type.name not in ("dinov3_vit", "sapiens2", "eomt_dinov3"):
         return given
     key = "embed_dim" if reading.type.name == "qwen2_vl_vision" else "hidden_size"
     return _divided(reading.needed(key), reading.needed("num_attention_heads").value, "num_attention_heads")
+
+
+def _whole_width(reading: Reading) -> Value:
+    """The whole state, before heads are split: twice int(head width * partial_rotary_factor), 4 unless said."""
+    width = _divided(reading.needed("hidden_size"), reading.needed("num_attention_heads").value, "num_attention_heads")
+    block = rope_blocks(reading, []).blocks[None]
+    share = block.keys.get("partial_rotary_factor") if block else None
+    return width.replaced(2 * int(width.value * (share.value if share else 4.0)))
 
 
 def _divided(width: Value, parts: int, name: str) -> Value:
@@ -125,6 +136,11 @@ def _sections(dim: Value, row: Mapping[str, Any]) -> Value:
 def _base(reading: Reading) -> Value:
     """rope_theta; towers know no scaling."""
     if reading.type.name in ("dinov3_vit", "sapiens2"):
+        for key in ("rope_parameters", "rope_scaling"):
+            block = reading.object(key) or {}
+            if block.get("rope_type", block.get("type", "default")) not in ("default", "axial"):
+                detail = f"{reading.type.name} turns unscaled only, by the top level's rope_theta"
+                raise Refusal(reading.at(key), "unsupported", detail)
         found = reading.number("rope_theta")
         return found if found is not None else Value(100.0, "class default", reading.at("rope_theta"))
     block = rope_blocks(reading, []).blocks[None]
