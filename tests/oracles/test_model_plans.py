@@ -120,9 +120,9 @@ def check_tables(client: Client, use: Any, built: Module, label: str | None, sam
     width = len(same)
     if use["encoding"] == "rope-axes":
         mine = axes_tables(client, use, positions)
-        theirs = built.tables(label, positions, (mine["cos"].shape[1],))
-        assert theirs is not None, "the module was not understood"
-        for name, table in zip(("cos", "sin"), theirs, strict=True):
+        towers = built.tables(label, positions, (mine["cos"].shape[1],))
+        assert towers is not None, "the module was not understood"
+        for name, table in zip(("cos", "sin"), towers, strict=True):
             near = 2.4e-7 + np.abs(positions)[:, None] * 2.4e-7  # two ulp of a frequency, times the position
             assert (np.abs(mine[name].astype(np.float64) - table) <= near).all(), name
             assert (ulps_apart(mine[name], table) <= 1).mean() > 0.6
@@ -134,11 +134,11 @@ def check_tables(client: Client, use: Any, built: Module, label: str | None, sam
     ours = fetched(client, use["addresses"]["tables"], **change)
     turns_back = use["parameters"].get("angle_sign", {}).get("value") == "negative"
     for name, theirs in zip(("cos", "sin"), tables, strict=True):
-        mine = -ours[name] if turns_back and name == "sin" else ours[name]
-        assert mine.shape == (len(positions), width)
+        waves = -ours[name] if turns_back and name == "sin" else ours[name]
+        assert waves.shape == (len(positions), width)
         # Doubled tables have each column twice, as blocks or as neighbours.
         choices = [theirs] if theirs.shape[1] == width else [theirs[:, :width], theirs[:, ::2]]
-        apart = min(ulps_apart(mine[:, same], each[:, same]).max() for each in choices)
+        apart = min(ulps_apart(waves[:, same], each[:, same]).max() for each in choices)
         assert apart <= (1 if built.factor(label) == 1 else 2), (name, apart)
 
 

@@ -137,8 +137,8 @@ def _base(reading: Reading) -> Value:
     """rope_theta; towers know no scaling."""
     if reading.type.name in ("dinov3_vit", "sapiens2"):
         for key in ("rope_parameters", "rope_scaling"):
-            block = reading.object(key) or {}
-            if block.get("rope_type", block.get("type", "default")) not in ("default", "axial"):
+            given = reading.object(key) or {}
+            if given.get("rope_type", given.get("type", "default")) not in ("default", "axial"):
                 detail = f"{reading.type.name} turns unscaled only, by the top level's rope_theta"
                 raise Refusal(reading.at(key), "unsupported", detail)
         found = reading.number("rope_theta")
