@@ -108,11 +108,11 @@ def tables(model: Any) -> dict[str, dict[str, Any]]:
 
 def sizes(config: Any) -> dict[str, int]:
     """The configuration's whole numbers that may be sizes of a table."""
-    chosen = {}
-    for key, value in config.to_dict().items():
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0 and SIZES.search(key):
-            chosen[key] = value
-    return chosen
+    return {
+        key: value
+        for key, value in config.to_dict().items()
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0 and SIZES.search(key)
+    }
 
 
 def moved(model_type: str, by_config: dict[str, list[Any]], before: dict[str, Any], values: dict[str, int]) -> Any:
@@ -138,7 +138,7 @@ def moved(model_type: str, by_config: dict[str, list[Any]], before: dict[str, An
     return {key: new for key, new in found.items() if new is not None}
 
 
-def explained(name: str, axis: int, size: int, config: Any, after: dict[str, Any]) -> Any:
+def explained(name: str, axis: int, size: int, config: Any, after: dict[str, Any]) -> Any:  # noqa: PLR0911
     """One size as keys, as `service/models/sizes.py` reads them; the number itself where none moves it."""
     values = sizes(config)
     moves = {key: shapes[name][axis] for key, shapes in after.items() if name in shapes}
