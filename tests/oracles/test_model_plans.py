@@ -122,7 +122,7 @@ def frequencies(client: Client, use: Any, pairs: int) -> Array:
 
 
 def check_tables(client: Client, use: Any, built: Module, label: str | None, same: Array, positions: Array) -> None:
-    """Cosines and sines where the inverse frequencies are the same bits: an ulp, two where an amplitude is multiplied."""
+    """Cosines and sines where the inverse frequencies are the same bits: an ulp, two with an amplitude."""
     stretched = use["parameters"].get("rope_type", {}).get("value") in ("dynamic", "longrope")
     longest = use["parameters"].get("original_max_position_embeddings", {}).get("value", 2048)
     if stretched:
