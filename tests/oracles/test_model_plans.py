@@ -35,7 +35,7 @@ SAID: Mapping[str, Mapping[str, Any]] = {
     "bamba": {"attn_layer_indices": [1, 3]},
     "esm": {"position_embedding_type": "rotary", "pad_token_id": 1},
     "glm4_moe": {"head_dim": 64},
-    "glm4v_moe_text": {"head_dim": 64, "mrope": [4, 6, 6], "mrope_scaled": [8, 12, 12]},
+    "glm4v_moe_text": {"head_dim": 64, "mrope": [4, 6, 6], "mrope_whole": [8, 12, 12]},
     "glm4v_text": {"mrope": [16, 24, 24]},
     "glm_image_text": {"mrope": [16, 24, 24]},
     "granitemoehybrid": {
@@ -52,8 +52,9 @@ SAID: Mapping[str, Mapping[str, Any]] = {
 def said(name: str, **more: Any) -> dict[str, Any]:
     """What is given of a type: sections go into its RoPE block."""
     given = {**SAID.get(name, {}), **more}
-    sections, scaled = given.pop("mrope", None), given.pop("mrope_scaled", None)
-    sections = scaled if scaled and more else sections
+    sections, whole = given.pop("mrope", None), given.pop("mrope_whole", None)
+    if whole and "proportional" in (block.get("rope_type") for block in given.values() if isinstance(block, dict)):
+        sections = whole  # the exponents run over the whole head
     if sections is not None:
         block = next((key for key in ("rope_parameters", "rope_scaling") if key in given), "rope_parameters")
         plain = {"rope_type": "default", "rope_theta": 10000.0}
