@@ -16,25 +16,122 @@ from service.models.nearest import echo, nearest
 from service.models.plan import Plan, Use, Value, Window
 from service.models.reading import Reading, kind, numeric, pointer, whole
 
-NORMAL = (
-    "llama deci llada llama4 baichuan internlm2 minicpm xverse command-r cohere2 olmo arctic deepseek deepseek2 plm "
-    "chatglm glm4 granite granitemoe granitehybrid chameleon bailingmoe neo-bert smollm3 arcee ernie4_5 ernie4_5-moe "
-    "mistral3 mistral4 llama-embed maincoder glm-dsa"
-).split()
-NEOX = (
-    "falcon falcon-h1 grok dbrx jina-bert-v3 modern-bert nomic-bert nomic-bert-moe eurobert stablelm bitnet qwen qwen2 "
-    "dream qwen2moe qwen3 qwen3moe llada-moe rnd1 olmo2 olmoe phi2 phi3 phimoe plamo plamo2 plamo3 gemma gemma2 gemma3 "
-    "gemma3n gemma-embedding starcoder2 openelm gptneox codeshell orion nemotron exaone exaone4 minicpm3 bailingmoe2 "
-    "dots1 hunyuan-moe hunyuan-dense gpt-oss lfm2 lfm2moe smallthinker seed_oss grovemoe apertus minimax-m2 cogvlm "
-    "pangu-embedded afmoe qwen3next mimo2 step35 glm4moe jais2 laguna mellum"
-).split()
+NORMAL = [
+    "llama",
+    "deci",
+    "llada",
+    "llama4",
+    "baichuan",
+    "internlm2",
+    "minicpm",
+    "xverse",
+    "command-r",
+    "cohere2",
+    "olmo",
+    "arctic",
+    "deepseek",
+    "deepseek2",
+    "plm",
+    "chatglm",
+    "glm4",
+    "granite",
+    "granitemoe",
+    "granitehybrid",
+    "chameleon",
+    "bailingmoe",
+    "neo-bert",
+    "smollm3",
+    "arcee",
+    "ernie4_5",
+    "ernie4_5-moe",
+    "mistral3",
+    "mistral4",
+    "llama-embed",
+    "maincoder",
+    "glm-dsa",
+]
+NEOX = [
+    "falcon",
+    "falcon-h1",
+    "grok",
+    "dbrx",
+    "jina-bert-v3",
+    "modern-bert",
+    "nomic-bert",
+    "nomic-bert-moe",
+    "eurobert",
+    "stablelm",
+    "bitnet",
+    "qwen",
+    "qwen2",
+    "dream",
+    "qwen2moe",
+    "qwen3",
+    "qwen3moe",
+    "llada-moe",
+    "rnd1",
+    "olmo2",
+    "olmoe",
+    "phi2",
+    "phi3",
+    "phimoe",
+    "plamo",
+    "plamo2",
+    "plamo3",
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "gemma3n",
+    "gemma-embedding",
+    "starcoder2",
+    "openelm",
+    "gptneox",
+    "codeshell",
+    "orion",
+    "nemotron",
+    "exaone",
+    "exaone4",
+    "minicpm3",
+    "bailingmoe2",
+    "dots1",
+    "hunyuan-moe",
+    "hunyuan-dense",
+    "gpt-oss",
+    "lfm2",
+    "lfm2moe",
+    "smallthinker",
+    "seed_oss",
+    "grovemoe",
+    "apertus",
+    "minimax-m2",
+    "cogvlm",
+    "pangu-embedded",
+    "afmoe",
+    "qwen3next",
+    "mimo2",
+    "step35",
+    "glm4moe",
+    "jais2",
+    "laguna",
+    "mellum",
+]
 SECTIONS = {"qwen2vl": "chunked", "paddleocr": "chunked"}
 INTERLEAVED = ("qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe")
-LEARNED = "bert gpt2 starcoder".split()
+LEARNED = ["bert", "gpt2", "starcoder"]
 ALIBI = {"bloom": "key-only", "mpt": "last-key", "refact": "key-only", "jais": "key-only", "jina-bert-v2": "symmetric"}
-WITHOUT = (
-    "mamba mamba2 jamba rwkv6 rwkv6qwen2 rwkv7 arwkv7 wavtokenizer-dec nemotron_h nemotron_h_moe kimi-linear".split()
-)
+WITHOUT = [
+    "mamba",
+    "mamba2",
+    "jamba",
+    "rwkv6",
+    "rwkv6qwen2",
+    "rwkv7",
+    "arwkv7",
+    "wavtokenizer-dec",
+    "nemotron_h",
+    "nemotron_h_moe",
+    "kimi-linear",
+]
 BUCKETS = ("t5", "t5encoder")
 KNOWN = (*NORMAL, *NEOX, *SECTIONS, *INTERLEAVED, *LEARNED, *ALIBI, *WITHOUT, *BUCKETS)
 

@@ -10,7 +10,7 @@
 {"sum": [...]}, {"product": [...]}           of sizes
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
@@ -41,14 +41,14 @@ def size(reading: Reading, spec: Any) -> Value:
     return found
 
 
-_STEPS = {
+_STEPS: Mapping[str, Callable[[int, int], int]] = {
     "times": lambda value, by: value * by,
     "over": lambda value, by: value // by,
     "plus": lambda value, more: value + more,
 }
 
 
-def _term(reading: Reading, spec: Mapping[str, Any]) -> Value:
+def _term(reading: Reading, spec: Mapping[str, Any]) -> Value:  # noqa: PLR0911 - a line a word
     if "key" in spec:
         return reading.needed(spec["key"], 0)
     if "ratio" in spec:
@@ -68,9 +68,9 @@ def _term(reading: Reading, spec: Mapping[str, Any]) -> Value:
             key, patches = grid(reading, *spec[word])
             return Value(patches[axis], "rewritten", key)
     word = "sum" if "sum" in spec else "product"
-    parts = [size(reading, each) for each in spec[word]]
-    values = [each.value for each in parts]
-    return parts[0].replaced(sum(values) if word == "sum" else prod(values))
+    terms = [size(reading, each) for each in spec[word]]
+    values = [each.value for each in terms]
+    return terms[0].replaced(sum(values) if word == "sum" else prod(values))
 
 
 def grid(reading: Reading, picture: str, patch: str) -> tuple[str, tuple[int, int]]:

@@ -102,10 +102,8 @@ def turn(function: Callable[..., Any], x: Any, cos: Any, sin: Any) -> Any:
         return function(x[None, :, None], sin[None, :, : DIM // 2], cos[None, :, : DIM // 2])[0, :, 0]
     if "freqs_cis" in names or "freqs_ci" in names:
         table = torch.complex(cos[:, : DIM // 2].float(), sin[:, : DIM // 2].float())[None]
-        at = torch.arange(len(x))
         heads_first = "position_ids" not in names and function.__module__.endswith("deepseek_v2")
         q = x[None, None] if heads_first else x[None, :, None]
-        del at
         y = function(q, q, table)[0]
         return y[0, 0] if heads_first else y[0, :, 0]
     if names[0] == "x":
@@ -168,9 +166,9 @@ def compute(function: Callable[..., Any], table: str) -> str:
     x = torch.randn(64, DIM, generator=generator).to(torch.bfloat16)
     angle = torch.tensor(0.7)
     form = torch.float32 if table == "float32" else torch.bfloat16
-    waves = [float(wave(angle).to(form)) for wave in (torch.cos, torch.sin)]
-    got = turned(function, x, *waves, form)
-    wide = turned(function, x.float(), *waves, torch.float32)
+    cos, sin = (float(wave(angle).to(form)) for wave in (torch.cos, torch.sin))
+    got = turned(function, x, cos, sin, form)
+    wide = turned(function, x.float(), cos, sin, torch.float32)
     return "float32" if (got.float() == wide.to(got.dtype).float()).all() else "bfloat16"
 
 

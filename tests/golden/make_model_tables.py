@@ -39,7 +39,8 @@ PATCH = ("patch_size", "patch_stride", "tubelet_size")
 
 def classes() -> dict[str, list[Any]]:
     """The model classes of each configuration class, by its name."""
-    transformers, found = library("transformers"), {}
+    transformers = library("transformers")
+    found: dict[str, list[Any]] = {}
     for path in folders():
         try:
             owner = library(f"transformers.models.{path.parent.name}.{path.stem}")
@@ -51,7 +52,8 @@ def classes() -> dict[str, list[Any]]:
             if each.__module__ != owner.__name__ or name.endswith("PreTrainedModel"):
                 continue
             stated = [parameter.annotation for parameter in inspect.signature(each.__init__).parameters.values()]
-            config = next((x for x in stated if isinstance(x, type) and hasattr(x, "model_type")), each.config_class)
+            config: Any = next((x for x in stated if isinstance(x, type) and hasattr(x, "model_type")), None)
+            config = config or getattr(each, "config_class", None)
             if config is not None:
                 found.setdefault(config.__name__, []).append(each)
     return found
@@ -106,11 +108,11 @@ def tables(model: Any) -> dict[str, dict[str, Any]]:
 
 def sizes(config: Any) -> dict[str, int]:
     """The configuration's whole numbers that may be sizes of a table."""
-    chosen = {}
-    for key, value in config.to_dict().items():
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0 and SIZES.search(key):
-            chosen[key] = value
-    return chosen
+    return {
+        key: value
+        for key, value in config.to_dict().items()
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0 and SIZES.search(key)
+    }
 
 
 def moved(model_type: str, by_config: dict[str, list[Any]], before: dict[str, Any], values: dict[str, int]) -> Any:
@@ -136,7 +138,7 @@ def moved(model_type: str, by_config: dict[str, list[Any]], before: dict[str, An
     return {key: new for key, new in found.items() if new is not None}
 
 
-def explained(name: str, axis: int, size: int, config: Any, after: dict[str, Any]) -> Any:
+def explained(name: str, axis: int, size: int, config: Any, after: dict[str, Any]) -> Any:  # noqa: PLR0911
     """One size as keys, as `service/models/sizes.py` reads them; the number itself where none moves it."""
     values = sizes(config)
     moves = {key: shapes[name][axis] for key, shapes in after.items() if name in shapes}
@@ -190,7 +192,8 @@ def _grid(size: int, config: Any, moves: dict[str, int]) -> Any:
 def _axes(value: Any) -> tuple[int, int]:
     """The last two axes of a size that is one number or a list."""
     axes = list(value) if isinstance(value, (list, tuple)) else [value]
-    return tuple((axes * 2)[-2:])  # type: ignore[return-value]
+    height, width = (axes * 2)[-2:]
+    return height, width
 
 
 def _sum(term: dict[str, Any], plus: int) -> dict[str, Any]:

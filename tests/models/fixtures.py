@@ -6,6 +6,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -47,7 +48,7 @@ def fetched(client: Client, address: Mapping[str, Any], **changes: str) -> dict[
     return read_safetensors(answer.content)
 
 
-def layers(text: str, count: int | None = None) -> list[int]:
+def layers(text: str) -> list[int]:
     """Layer numbers as the files write them.
 
     >>> layers("0-2,5"), layers("all 3")
@@ -59,7 +60,6 @@ def layers(text: str, count: int | None = None) -> list[int]:
     for part in filter(None, text.replace(" ", "").split(",")):
         first, _, last = part.partition("-")
         found += range(int(first), int(last or first) + 1)
-    del count
     return found
 
 
@@ -141,10 +141,10 @@ def check_layers(plan: Any, rows: Mapping[str, Mapping[str, Any]]) -> None:
                 assert sizes <= {text}, (sizes, text)
             elif label in ("rope_layers", "nope_layers"):
                 turning = [use for use in uses if (use["encoding"] == "none") == (label == "nope_layers")]
-                assert sorted(sum((use["layers"] for use in turning), [])) == layers(text), label
+                assert sorted(chain.from_iterable(use["layers"] for use in turning)) == layers(text), label
             else:
-                found = sorted(sum((use["layers"] for use in uses if use["layer_type"] == label), []))
+                found = sorted(chain.from_iterable(use["layers"] for use in uses if use["layer_type"] == label))
                 plain = [use for use in uses if use["layer_type"] is None and use["layers"]]
                 if not found and label == "full_attention" and plain:
-                    found = sorted(sum((use["layers"] for use in plain), []))
+                    found = sorted(chain.from_iterable(use["layers"] for use in plain))
                 assert found == layers(text), (label, found, text)

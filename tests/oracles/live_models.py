@@ -79,7 +79,7 @@ class Known:
 
 
 def rotary_classes() -> dict[str, Known]:
-    """By model type: every class whose name says that it makes rotary tables, by the configuration it is annotated with."""
+    """By model type: the class that makes its rotary tables, by the configuration it is annotated with."""
     configs = library("transformers").CONFIG_MAPPING
     found: dict[str, Known] = {}
     for name in sorted(configs):
@@ -106,7 +106,7 @@ def _takers(name: str, config: Any) -> Iterator[tuple[str, Any]]:
     """The type, or where a whole model's configuration is annotated the parts that have RoPE of their own."""
     parts = [part for key, part in config.sub_configs.items() if "vision" not in key and hasattr(part, "model_type")]
     turning = [part for part in parts if "rope_parameters" in part.__dataclass_fields__ and part.model_type]
-    if "rope_parameters" in config.__dataclass_fields__ and name != "blt" or not config.sub_configs:
+    if ("rope_parameters" in config.__dataclass_fields__ and name != "blt") or not config.sub_configs:
         yield name, config
     elif turning:
         yield from ((part.model_type, part) for part in turning)

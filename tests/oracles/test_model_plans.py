@@ -20,13 +20,22 @@ from tests.oracles.live_models import Array, Known, Module, rotary_classes
 pytestmark = pytest.mark.oracle
 
 POSITIONS = np.array([0, 1, 17, 4095, 131071])
-NOT_COVERED: dict[str, str] = {}
+NOT_COVERED: Mapping[str, str] = {
+    "dots3_note_text": "its heads have widths of their own for each layer; refused",
+    "efficientloftr": "its module answers for a feature map: see test_model_tables",
+    "musicflamingo": "the rotation by window, frame and timestamp is no scheme here; the plan says so",
+    "nemotron3_5_transcribe_asr_audio": "refused as not known yet",
+    "nemotron3_diarization_audio": "refused as not known yet",
+    "step3p5": "its bases are a list by layer; refused",
+}
+
+
 # What a class needs to be said before it turns at all, or can be built.
 SAID: Mapping[str, Mapping[str, Any]] = {
     "bamba": {"attn_layer_indices": [1, 3]},
     "esm": {"position_embedding_type": "rotary", "pad_token_id": 1},
     "glm4_moe": {"head_dim": 64},
-    "glm4v_moe_text": {"head_dim": 64, "mrope": [8, 12, 12]},
+    "glm4v_moe_text": {"head_dim": 64, "mrope": [4, 6, 6], "mrope_whole": [8, 12, 12]},
     "glm4v_text": {"mrope": [16, 24, 24]},
     "glm_image_text": {"mrope": [16, 24, 24]},
     "granitemoehybrid": {
@@ -43,7 +52,9 @@ SAID: Mapping[str, Mapping[str, Any]] = {
 def said(name: str, **more: Any) -> dict[str, Any]:
     """What is given of a type: sections go into its RoPE block."""
     given = {**SAID.get(name, {}), **more}
-    sections = given.pop("mrope", None)
+    sections, whole = given.pop("mrope", None), given.pop("mrope_whole", None)
+    if whole and "proportional" in (block.get("rope_type") for block in given.values() if isinstance(block, dict)):
+        sections = whole  # the exponents run over the whole head
     if sections is not None:
         block = next((key for key in ("rope_parameters", "rope_scaling") if key in given), "rope_parameters")
         plain = {"rope_type": "default", "rope_theta": 10000.0}
@@ -112,7 +123,7 @@ def frequencies(client: Client, use: Any, pairs: int) -> Array:
 
 
 def check_tables(client: Client, use: Any, built: Module, label: str | None, same: Array, positions: Array) -> None:
-    """Cosines and sines where the inverse frequencies are the same bits: an ulp, two where an amplitude is multiplied."""
+    """Cosines and sines where the inverse frequencies are the same bits: an ulp, two with an amplitude."""
     stretched = use["parameters"].get("rope_type", {}).get("value") in ("dynamic", "longrope")
     longest = use["parameters"].get("original_max_position_embeddings", {}).get("value", 2048)
     if stretched:
@@ -120,9 +131,9 @@ def check_tables(client: Client, use: Any, built: Module, label: str | None, sam
     width = len(same)
     if use["encoding"] == "rope-axes":
         mine = axes_tables(client, use, positions)
-        theirs = built.tables(label, positions, (mine["cos"].shape[1],))
-        assert theirs is not None, "the module was not understood"
-        for name, table in zip(("cos", "sin"), theirs, strict=True):
+        towers = built.tables(label, positions, (mine["cos"].shape[1],))
+        assert towers is not None, "the module was not understood"
+        for name, table in zip(("cos", "sin"), towers, strict=True):
             near = 2.4e-7 + np.abs(positions)[:, None] * 2.4e-7  # two ulp of a frequency, times the position
             assert (np.abs(mine[name].astype(np.float64) - table) <= near).all(), name
             assert (ulps_apart(mine[name], table) <= 1).mean() > 0.6
@@ -134,11 +145,11 @@ def check_tables(client: Client, use: Any, built: Module, label: str | None, sam
     ours = fetched(client, use["addresses"]["tables"], **change)
     turns_back = use["parameters"].get("angle_sign", {}).get("value") == "negative"
     for name, theirs in zip(("cos", "sin"), tables, strict=True):
-        mine = -ours[name] if turns_back and name == "sin" else ours[name]
-        assert mine.shape == (len(positions), width)
+        waves = -ours[name] if turns_back and name == "sin" else ours[name]
+        assert waves.shape == (len(positions), width)
         # Doubled tables have each column twice, as blocks or as neighbours.
         choices = [theirs] if theirs.shape[1] == width else [theirs[:, :width], theirs[:, ::2]]
-        apart = min(ulps_apart(mine[:, same], each[:, same]).max() for each in choices)
+        apart = min(ulps_apart(waves[:, same], each[:, same]).max() for each in choices)
         assert apart <= (1 if built.factor(label) == 1 else 2), (name, apart)
 
 
@@ -172,7 +183,7 @@ def test_defaults_of_every_class(direct: Client, known: dict[str, Known], capsys
             failed[name] = str(error).split("\n")[0][:200]
     with capsys.disabled():
         print(
-            f"\nrotary classes: {len(known)}; class defaults covered: {len(covered)}; library cannot build: {len(refused)}"
+            f"\nrotary types: {len(known)}; defaults covered: {len(covered)}; the library cannot build: {len(refused)}"
         )
         for name, why in {**refused, **failed}.items():
             print(f"  not covered: {name}: {NOT_COVERED.get(name, why)}")
@@ -192,7 +203,6 @@ SCALINGS: Mapping[str, Mapping[str, Any]] = {
     "longrope": {"factor": 4.0, "original_max_position_embeddings": 2048},
     "proportional": {"partial_rotary_factor": 0.5},
 }
-NOT_COVERED_SCALED: dict[str, str] = {}
 
 
 @pytest.mark.parametrize("scaling", list(SCALINGS))
@@ -203,6 +213,8 @@ def test_every_scaling(
     """Each type with each scaling that its class takes, in the new spelling and in the old one."""
     covered, failed, declined, guessed = 0, {}, [], []
     for name, each in known.items():
+        if name in NOT_COVERED:
+            continue
         block = {"rope_type": scaling, **SCALINGS[scaling]}
         try:
             pairs = len(next(iter(each.build(**said(name)).frequencies().values())))
@@ -233,12 +245,9 @@ def test_every_scaling(
             failed[name] = str(error).split("\n")[0][:160]
     with capsys.disabled():
         print(
-            f"\n{scaling} as {spelling}: covered {covered}; the library declines {len(declined)}; not covered {len(failed)}"
+            f"\n{scaling} as {spelling}: {covered} covered; {len(declined)} declined by the library; {len(failed)} not"
         )
         print(f"  the library declines and the plan answers: {' '.join(guessed)}")
         for name, why in failed.items():
             print(f"  not covered: {name}: {why}")
-    unexpected = {f"{name} {scaling} {spelling}" for name in failed} ^ {
-        key for key in NOT_COVERED_SCALED if key.endswith(f" {scaling} {spelling}")
-    }
-    assert not unexpected, sorted(unexpected)
+    assert not failed

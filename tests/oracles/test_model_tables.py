@@ -221,7 +221,7 @@ def test_windows_of_swin_and_swin_v2(direct: Client, by_config: dict[str, list[A
                 assert np.abs(ours.ravel() - theirs.numpy().ravel()).max() <= 2e-7
 
 
-def test_shaw_of_wav2vec2_bert(direct: Client, by_config: dict[str, list[Any]]) -> None:
+def test_shaw_of_wav2vec2_bert(direct: Client) -> None:
     given = {
         "hidden_size": 48,
         "num_attention_heads": 4,
@@ -249,6 +249,18 @@ def test_relative_sinusoids_of_conformers(direct: Client, name: str, owner: str)
     [ours] = fetched(direct, use["addresses"]["tables"], length="11").values()
     assert ours.shape == theirs.shape
     assert np.abs(ours - theirs).max() <= 1e-5
+
+
+def test_the_feature_map_of_efficientloftr(direct: Client) -> None:
+    torch, owner = library("torch"), library("transformers.models.efficientloftr.modeling_efficientloftr")
+    config = library("transformers").CONFIG_MAPPING["efficientloftr"]()
+    theirs = owner.EfficientLoFTRRotaryEmbedding(config)(torch.zeros(1, 256, 20, 28))
+    plan = resolved(direct, {"model_type": "efficientloftr"})
+    [use] = [use for use in plan["uses"] if use["encoding"] == "rope-axes"]
+    ours = fetched(direct, use["addresses"]["tables"], grid="5,7")
+    for name, table in zip(("cos", "sin"), theirs, strict=True):
+        assert ours[name].shape == (35, 256)
+        assert np.abs(ours[name] - table.numpy().reshape(35, 256)).max() <= 2e-6
 
 
 def test_masked_autoencoders(direct: Client) -> None:

@@ -67,7 +67,8 @@ def axial(reading: Reading, context: Context) -> list[Use]:
     rotation = {name: value for name, value in parameters.items() if name not in ("dim", "coordinates")}
     tables = ask("encodings", "rope-axes", {**parameters, "grid": example})
     notes = [
-        f"tables are those of a picture of {example.value[-2]} rows and {example.value[-1]} columns; others by grid="
+        *_ignored(reading),
+        f"tables are those of a picture of {example.value[-2]} rows and {example.value[-1]} columns; others by grid=",
     ]
     return [
         Use(
@@ -137,8 +138,8 @@ def _base(reading: Reading) -> Value:
     """rope_theta; towers know no scaling."""
     if reading.type.name in ("dinov3_vit", "sapiens2"):
         for key in ("rope_parameters", "rope_scaling"):
-            block = reading.object(key) or {}
-            if block.get("rope_type", block.get("type", "default")) not in ("default", "axial"):
+            given = reading.object(key) or {}
+            if given.get("rope_type", given.get("type", "default")) in ("yarn", "llama3"):
                 detail = f"{reading.type.name} turns unscaled only, by the top level's rope_theta"
                 raise Refusal(reading.at(key), "unsupported", detail)
         found = reading.number("rope_theta")
@@ -150,6 +151,14 @@ def _base(reading: Reading) -> Value:
         place = block.keys["rope_type"].key
         raise Refusal(place, "unsupported", f"{reading.type.name} turns unscaled only: rope_type {block.rope_type}")
     return block.keys["rope_theta"]
+
+
+def _ignored(reading: Reading) -> list[str]:
+    """DINOv3 reads its base at the top level, and no block."""
+    if reading.type.name not in ("dinov3_vit", "sapiens2"):
+        return []
+    given = [key for key in ("rope_parameters", "rope_scaling") if reading.has(key)]
+    return [f"{key} is read by nothing in this class: its base is the top level's rope_theta" for key in given]
 
 
 def _example(reading: Reading, merge: int, row: Mapping[str, Any]) -> Value:

@@ -385,7 +385,7 @@ def pvt(reading: Reading, _context: Context) -> Iterator[Use]:
     for stage, (patch, dim) in enumerate(zip(patches, widths, strict=True)):
         height, width = height // patch, width // patch
         rows = height * width + (1 if stage == len(widths) - 1 else 0)
-        if rows < 1:
+        if not height * width:
             raise Refusal(key, "conflict", f"stage {stage} has no patch left of image_size {list(pixels)}")
         yield learned(reading, "vision-tower", [rows, dim], [f"stage {stage}"], key)
 
