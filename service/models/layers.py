@@ -67,7 +67,7 @@ def _mended(labels: list[str], rule: Rule | None) -> list[str]:
 def _stated(reading: Reading, key: str, rule: Rule | None) -> list[str] | None:
     if rule and rule.get("ignored"):
         return None
-    stated = reading.list_of(key, None)
+    stated = reading.list_of(key)
     if stated is None:
         return None
     count = reading.layers() if (rule or {}).get("counted", True) else None
@@ -138,7 +138,7 @@ def _cycle(reading: Reading, rule: Rule) -> list[str]:
 def _list(reading: Reading, rule: Rule) -> list[str]:
     """Layers listed by number are `on`, others `off`."""
     count = reading.layers()
-    listed = reading.list_of(rule["key"], None)
+    listed = reading.list_of(rule["key"])
     chosen = (() if rule.get("none") == "off" else range(count)) if listed is None else listed.value
     return [rule["on"] if layer in chosen else rule["off"] for layer in range(count)]
 
@@ -171,7 +171,7 @@ COMPRESSED = {0: SLIDING, 4: "compressed_sparse_attention", 128: "heavily_compre
 def _deepseek_v4(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     """By `compress_ratios`, else two heavily compressed layers, and then in turn."""
     count = reading.layers()
-    ratios = reading.list_of("compress_ratios", None)
+    ratios = reading.list_of("compress_ratios")
     if ratios is None:
         turns = [
             "compressed_sparse_attention" if layer % 2 else "heavily_compressed_attention" for layer in range(count)
@@ -219,7 +219,7 @@ def _any_from(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
 
 def _blocks(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     """Recurrent Gemma: `block_types` in turn; attention is local."""
-    blocks = reading.list_of("block_types", None)
+    blocks = reading.list_of("block_types")
     names = ["recurrent"] if blocks is None or not blocks.value else blocks.value
     count = reading.layers()
     return ["linear_attention" if names[layer % len(names)] == "recurrent" else SLIDING for layer in range(count)]
@@ -241,10 +241,6 @@ def _lfm3(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     return [kinds.get(layer % 4, "conv") if layer else "conv" for layer in range(reading.layers())]
 
 
-def _dots3(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
-    return ["indexed_attention" if layer < 2 or layer % 4 == 1 else SLIDING for layer in range(reading.layers())]
-
-
 RULES: Mapping[str, Callable[[Reading, Rule], list[str]]] = {
     "every": _every,
     "all": _all,
@@ -264,7 +260,6 @@ RULES: Mapping[str, Callable[[Reading, Rule], list[str]]] = {
     "flint": _flint,
     "zamba2": _zamba2,
     "lfm3": _lfm3,
-    "dots3": _dots3,
 }
 
 
@@ -277,7 +272,7 @@ def turning(reading: Reading) -> list[bool] | None:
     if rule is None:
         return None
     count = reading.layers()
-    listed = reading.list_of("no_rope_layers", None)
+    listed = reading.list_of("no_rope_layers")
     if listed is not None and (listed.value or rule.get("empty") != "default"):
         if len(listed.value) != count:
             detail = f"no_rope_layers has {len(listed.value)} entries for {count} layers: one for each is needed"

@@ -135,17 +135,14 @@ class Reading:
         """How many layers there are."""
         return int(self.needed("num_hidden_layers", 1, MOST_LAYERS).value)
 
-    def list_of(self, key: str, length: int | None, what: str = "layers") -> Value | None:
-        """A list with one entry for each layer."""
+    def list_of(self, key: str) -> Value | None:
+        """A list; None where there is none, or null."""
         value = self.find(key)
         if value is None or value.value is None:
             return None
         entries = value.value
         if not isinstance(entries, list):
             raise Refusal(value.key, "type", f"{key} is {kind(entries)}; a list is needed")
-        if length is not None and len(entries) != length:
-            detail = f"{key} has {len(entries)} entries for {length} {what}: one for each is needed"
-            raise Refusal(value.key, "shape", detail, limit=length, requested=len(entries))
         return value
 
 

@@ -137,12 +137,9 @@ def _part(reading: Reading, key: str, part: Mapping[str, Any]) -> Reading | None
 
 def _passed_down(reading: Reading, key: str) -> dict[str, Any]:
     """What the whole tells a part."""
-    found = {}
-    for name, own in reading.type.rule.get("passes", {}).get(key, {}).items():
-        value = reading.find(own)
-        if value is not None:
-            found[name] = value.value
-    return found
+    told = reading.type.rule.get("passes", {}).get(key, {})
+    values = {name: reading.find(own) for name, own in told.items()}
+    return {name: value.value for name, value in values.items() if value is not None}
 
 
 def _part_type(part: Mapping[str, Any], given: Mapping[str, Any], where: str, rule: Mapping[str, Any]) -> ModelType:

@@ -163,7 +163,6 @@ def _theta(reading: Reading, key: str, default: Any) -> Value:
 
 def _completed(reading: Reading, block: Keys, theta: Value | None, *, nested: bool) -> Block:
     """A flat block with its type, its base, its share of the head and its trained length filled in."""
-    rule = reading.type.rule
     notes = _ignored(block)
     found = {key: value for key, value in block.items() if key in KNOWN and key != "type"}
     found["rope_type"] = _named_type(reading, block)
@@ -181,9 +180,6 @@ def _completed(reading: Reading, block: Keys, theta: Value | None, *, nested: bo
     if nested and "truncate" in found and found["truncate"].value is False:
         notes.append("truncate is ignored: transformers reads it beside the types of layer, not within one")
         del found["truncate"]
-    for key, value in rule.get("forced", {}).items():
-        if found["rope_type"].value == "yarn":
-            found[key] = Value(value, "class default", reading.at("rope_parameters") + f"/{key}")
     return Block(found, nested, tuple(notes))
 
 

@@ -107,7 +107,7 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
 def _with(reading: Reading, context: Context, group: Group, block: Block, notes: tuple[str, ...]) -> Use:
     parameters, extra = parameters_of(reading, group.label, block, context)
     shared = {name: value for name, value in parameters.items() if name not in OF_ROTATION}
-    tables = ask("encodings", "rope", shared, length=context.length)
+    tables = _asked(shared, context)
     window, size = window_of(reading, group.label)
     facts, addresses, more = temperature_of(reading, block, context, turned=True)
     axes, said = sections_address(reading, block, shared, context)
@@ -131,6 +131,18 @@ def _with(reading: Reading, context: Context, group: Group, block: Block, notes:
         window=window,
         addresses=addresses,
     )
+
+
+def _asked(shared: Mapping[str, Value], context: Context) -> Asked:
+    """The tables; what is missing is missing in the block."""
+    try:
+        return ask("encodings", "rope", shared, length=context.length)
+    except Refusal as error:
+        (fault,) = error.faults
+        if fault.code != "missing":
+            raise
+        block = shared["rope_type"].key.rpartition("/")[0]
+        raise Refusal(block + fault.parameter, fault.code, fault.detail) from None
 
 
 def _addresses(shared: Mapping[str, Value], parameters: Mapping[str, Value], tables: Asked) -> dict[str, Address]:
@@ -212,16 +224,14 @@ def parameters_of(
     """Our parameters of a block, in the order of the answer, and what deserves saying of what was left out."""
     notes: list[str] = []
     found: dict[str, Value] = {"dim": head_width(reading, label)}
-    if "rope_theta" in block.keys:
-        found["base"] = block.keys["rope_theta"]
+    found |= {"base": block.keys["rope_theta"]} if "rope_theta" in block.keys else {}
     share = _share(reading, block, notes)
     if share is not None:
         found["partial_rotary_factor"] = share
     width = reading.type.rule.get("rotary_dim")
-    if width is not None:
-        turned = reading.integer(width)
-        if turned is not None:
-            found["rotary_dim"] = turned
+    turned = reading.integer(width) if width else None
+    if turned is not None:
+        found["rotary_dim"] = turned
     found["rope_type"] = block.keys["rope_type"]
     for name in TAKES.get(block.rope_type, ()):
         if name in block.keys:
@@ -247,8 +257,7 @@ def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
     if share is None or share.value == 1:
         return None
     if block.rope_type == "default" and not reading.type.rotary.startswith("partial"):
-        if share.source != "class default":
-            notes.append(f"{share.key} has no effect: unscaled, the class turns the whole head")
+        notes.append(f"{share.key} has no effect: unscaled, the class turns the whole head")
         return None
     return share
 

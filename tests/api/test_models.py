@@ -126,7 +126,9 @@ def test_a_type_that_is_assumed(client: Client) -> None:
 
 
 def test_the_list(direct: Client) -> None:
-    rows = {row["name"]: row for row in direct.get("/v1/models").json()["models"]}
+    reply = direct.get("/v1/models")
+    assert direct.get("/v1/models").headers["etag"] == reply.headers["etag"]
+    rows = {row["name"]: row for row in reply.json()["models"]}
     assert set(rows) == {*names(), *checkpoints()}
     assert len(checkpoints()) >= 60
     assert rows["llama"] == {

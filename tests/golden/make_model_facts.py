@@ -106,23 +106,22 @@ def rule_of(method: str, body: str) -> str:
     return kind + ("-by-layer" if "rope_parameters[layer_type]" in body else "")
 
 
-def all_types() -> dict[str, type]:
+def all_types() -> dict[str, Any]:
     """The configuration class of every model type: those that can be asked for, then those of parts."""
-    from transformers import PreTrainedConfig  # noqa: PLC0415
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES  # noqa: PLC0415
-
-    found: dict[str, type] = {name: CONFIG_MAPPING[name] for name in CONFIG_MAPPING_NAMES}
+    base: Any = importlib.import_module("transformers").PreTrainedConfig
+    auto: Any = importlib.import_module("transformers.models.auto.configuration_auto")
+    found: dict[str, Any] = {name: auto.CONFIG_MAPPING[name] for name in auto.CONFIG_MAPPING_NAMES}
     for cls in list(found.values()):
-        for each in vars(inspect.getmodule(cls)).values():
-            if inspect.isclass(each) and issubclass(each, PreTrainedConfig) and each is not PreTrainedConfig:
+        within: list[Any] = list(vars(inspect.getmodule(cls)).values())
+        for each in within:
+            if inspect.isclass(each) and issubclass(each, base) and each is not base:
                 found.setdefault(each.model_type or each.__name__, each)
     return found
 
 
 def facts() -> dict[str, Any]:
     """The whole file."""
-    import transformers  # noqa: PLC0415
-
+    transformers: Any = importlib.import_module("transformers")
     types = all_types()
     names = {cls: name for name, cls in reversed(types.items())} | {
         cls: cls.model_type for cls in types.values() if types.get(cls.model_type) is cls

@@ -108,7 +108,7 @@ def test_layers_that_do_not_turn() -> None:
 
 
 def test_positions_on_request() -> None:
-    keys = {"layer_types": [F] * 6}
+    keys: dict[str, Any] = {"layer_types": [F] * 6}
     assert use("granitemoehybrid", **keys).encoding == "none"
     assert use("granitemoehybrid", position_embedding_type="rope", **keys).encoding == "rope"
     (memory,) = [each for each in resolve({"model_type": "zamba2", "use_mem_rope": True}).uses if each.layer_type != L]
@@ -164,6 +164,8 @@ def test_llama4_warms_layers_that_do_not_turn() -> None:
     found = use("llama4_text", F, floor_scale=2, attn_scale=0.5, options=Options(length=8))
     wanted = 1 + 0.5 * np.log(1 + np.floor((np.arange(8) + 1) / 2))
     np.testing.assert_allclose(answers(found.addresses["temperature"])["temperature"][:, 0], wanted, rtol=1e-6)
+    plainly = use("llama4_text", F, floor_scale=None, attn_scale=None)
+    assert plainly.facts["temperature_parameters"] == {"schedule": "llama4"}
     assert "temperature" not in use("llama4_text", F, attn_temperature_tuning=False).addresses
     assert "temperature" not in use("llama4_text", "chunked_attention").addresses
     short = use("llama4_text", F, options=Options(preset="vllm"))

@@ -97,7 +97,7 @@ def test_a_part_that_is_missing_is_the_classes_own() -> None:
 def test_an_old_file_with_the_texts_keys_at_the_top() -> None:
     keys = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
     sections = {"type": "mrope", "mrope_section": [2, 3, 3]}
-    found = [each for each in resolve({"model_type": "qwen2_vl", **keys, "rope_scaling": sections}).uses]
+    found = resolve({"model_type": "qwen2_vl", **keys, "rope_scaling": sections}).uses
     (words,) = [each for each in found if each.role == "text-attention"]
     assert (words.scope, words.model_type, words.facts["mrope_section"]) == ("", "qwen2_vl_text", [2, 3, 3])
 
@@ -119,6 +119,20 @@ def test_a_part_that_is_not_known_is_said_to_be() -> None:
     (part,) = [each for each in resolve({"model_type": "dots3_note"}).uses if each.scope == "/text_config"]
     assert (part.encoding, part.scheme, part.layers) == ("unknown", None, None)
     assert "does not read" in part.notes[0]
+
+
+def test_parts_within_parts_end() -> None:
+    nest: dict[str, Any] = {"model_type": "llava"}
+    for _ in range(9):
+        nest = {"model_type": "llava", "text_config": nest}
+    assert refused(nest) == ("/text_config" * 7, "configurations are nested more than 6 deep")
+
+
+def test_an_older_name_is_read_where_no_other_stands() -> None:
+    config = {"model_type": "recurrent_gemma", "hidden_size": 64, "num_attention_heads": 4, "n_positions": 77}
+    scaled = {**config, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
+    (found,) = [each for each in resolve(scaled).uses if each.encoding == "rope"]
+    assert sources(found)["max_position_embeddings"] == ("config", "/n_positions")
 
 
 # Sizes
@@ -171,6 +185,8 @@ def test_two_names_of_one_thing_must_agree() -> None:
 def test_flags_and_texts_are_checked() -> None:
     assert refusal("qwen2", use_sliding_window="yes").parameter == "/use_sliding_window"
     assert refusal("gemma3_text", rope_scaling="x").parameter == "/rope_scaling"
+    assert refusal("patchtst", positional_encoding_type=3).parameter == "/positional_encoding_type"
+    assert plan("patchtst", positional_encoding_type=None).uses
 
 
 # How pairs turn
@@ -191,7 +207,8 @@ def test_rotations() -> None:
 
 
 def test_the_softmax_factor_is_told_where_the_class_has_one() -> None:
-    yarn = {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 64, "mscale": 1.0, "mscale_all_dim": 1.0}
+    yarn: dict[str, Any] = {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 64}
+    yarn |= {"mscale": 1.0, "mscale_all_dim": 1.0}
     factor = use("deepseek_v3", rope_scaling=yarn).facts["softmax_factor"]
     assert factor == pytest.approx((1 + 0.1 * np.log(40)) ** 2)
     assert "softmax_factor" not in use("llama", rope_scaling=yarn).facts

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.engine.errors import Refusal
 from service.models import Options, Use, resolve
 from tests.models.plans import answers, frequencies, inv_freq, plan, refusal, sources, use, values
 
@@ -96,7 +97,7 @@ def test_a_base_within_the_block_wins_over_one_beside_it() -> None:
         ({"rope_scaling": {"type": "liner", "factor": 2}}, "/rope_scaling/type", "did you mean linear?"),
         ({"rope_scaling": {"type": "zzz"}}, "/rope_scaling/type", "default, linear"),
         ({"rope_scaling": {"type": 5}}, "/rope_scaling/type", "a string is needed"),
-        ({"rope_scaling": {"type": "linear"}}, "/factor", "factor is missing"),
+        ({"rope_scaling": {"type": "linear"}}, "/rope_scaling/factor", "factor is missing"),
         ({"rope_scaling": {"type": "linear", "factor": "2x"}}, "/rope_scaling/factor", "factor is 2x"),
         ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "/rope_scaling/factor", "factor is 0.5"),
         ({"rope_scaling": [1]}, "/rope_scaling", "a JSON object is needed"),
@@ -128,7 +129,8 @@ def test_the_trained_length() -> None:
     assert values(use("llama", rope_scaling=yarn))[length] == 4096
     assert values(use("llama", rope_scaling={**yarn, length: 512}))[length] == 512
     # Beside the block it wins over the one within.
-    assert values(use("llama", rope_scaling={**yarn, length: 512}, **{length: 256}))[length] == 256
+    both = use("llama", rope_scaling={**yarn, length: 512}, original_max_position_embeddings=256)
+    assert values(both)[length] == 256
     found = use("llama", rope_scaling={**yarn, "factor": None, length: 512})
     assert values(found)["max_position_embeddings"] == 4096
     assert found.facts["attention_factor"] == pytest.approx(1 + 0.1 * np.log(8))
@@ -146,7 +148,8 @@ def test_dynamic_and_longrope_take_the_length_of_the_call() -> None:
 
 
 def test_long_lists_go_into_a_body() -> None:
-    lists = {"short_factor": [1.0 + 1e-9 * k / 7 for k in range(128)], "long_factor": [1.0 + 1e-7 * k / 7 for k in range(128)]}
+    short, long = ([1.0 + step * k / 7 for k in range(128)] for step in (1e-9, 1e-7))
+    lists = {"short_factor": short, "long_factor": long}
     found = use("llama", head_dim=256, rope_scaling={"type": "longrope", **lists, "factor": 2.0})
     tables = found.addresses["tables"]
     assert (tables.method, len(tables.href) < 1000) == ("POST", True)
@@ -171,7 +174,8 @@ def test_most_classes_ignore_a_share_unless_they_scale() -> None:
     found = use("llama", partial_rotary_factor=0.5)
     assert found.facts["rotary_dim"] == 16
     assert said(found, "/partial_rotary_factor has no effect")
-    assert use("llama", partial_rotary_factor=0.5, rope_scaling={"type": "linear", "factor": 2}).facts["rotary_dim"] == 8
+    scaled = use("llama", partial_rotary_factor=0.5, rope_scaling={"type": "linear", "factor": 2})
+    assert scaled.facts["rotary_dim"] == 8
     refused = refusal("stablelm", partial_rotary_factor=0.2)
     assert (refused.parameter, refused.code) == ("/partial_rotary_factor", "odd")
 
@@ -183,8 +187,7 @@ def test_a_rotary_share_by_another_name() -> None:
 
 
 def test_a_share_that_scaling_loses() -> None:
-    keys = {"qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "head_dim": None}
-    keys.pop("head_dim")
+    keys: dict[str, Any] = {"qk_nope_head_dim": 8, "qk_rope_head_dim": 8}
     assert use("mistral4", **keys).facts["rotary_dim"] == 8
     assert use("mistral4", rope_scaling={"type": "linear", "factor": 2.0}, **keys).facts["rotary_dim"] == 16
 
@@ -265,7 +268,7 @@ def test_blocks_by_label_alone() -> None:
 
 def test_main_and_compressed() -> None:
     yarn = {"type": "yarn", "factor": 16.0, "original_max_position_embeddings": 256}
-    keys = {"head_dim": 64, "qk_rope_head_dim": 8, "compress_ratios": [0, 0, 4, 128, 4, 128]}
+    keys: dict[str, Any] = {"head_dim": 64, "qk_rope_head_dim": 8, "compress_ratios": [0, 0, 4, 128, 4, 128]}
     found = {each.layer_type: each for each in plan("deepseek_v4", rope_scaling=yarn, **keys).uses}
     main, compressed = found["sliding_attention"], found["compressed_sparse_attention"]
     assert (main.facts["rope_label"], values(main)["rope_type"], values(main)["base"]) == ("main", "default", 1e4)
@@ -297,6 +300,18 @@ def test_rewritten_types() -> None:
 def test_a_null_base_is_no_rope() -> None:
     found = use("olmo_hybrid", "full_attention", rope_parameters={"rope_theta": None, "rope_type": "default"})
     assert found.encoding == "none"
+
+
+def test_a_class_that_does_not_read_rope_scaling() -> None:
+    found = use("cohere2_moe", "sliding_attention", rope_scaling={"type": "linear", "factor": 2.0})
+    assert values(found)["rope_type"] == "default"
+    assert said(found, "rope_scaling has no effect")
+
+
+def test_without_any_length() -> None:
+    keys = {"model_type": "dbrx", "d_model": 64, "n_heads": 4, "n_layers": 2, "rope_scaling": {"type": "yarn"}}
+    with pytest.raises(Refusal, match="original_max_position_embeddings is missing"):
+        resolve({**keys, "max_position_embeddings": None, "max_seq_len": None})
 
 
 def test_code_of_repositories_on_request() -> None:
