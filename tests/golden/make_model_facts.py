@@ -114,8 +114,8 @@ def all_types() -> dict[str, Any]:
     for cls in list(found.values()):
         within: list[Any] = list(vars(inspect.getmodule(cls)).values())
         for each in within:
-            if inspect.isclass(each) and issubclass(each, base) and each is not base:
-                found.setdefault(each.model_type or each.__name__, each)
+            if isinstance(each, type) and issubclass(each, base) and each is not base:
+                found.setdefault(getattr(each, "model_type", "") or each.__name__, each)
     return found
 
 
