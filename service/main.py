@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from service.api import catalogue, docs, health, models, refusals, schemes
+from service.api import advice, catalogue, docs, health, models, refusals, schemes
 from service.api.bodies import Limits
 from service.api.caching import ReplyCache
 from service.api.door import Door
@@ -53,6 +53,7 @@ def create_app(settings: Settings) -> Service:
     health.install(app)
     catalogue.install(app, resources)
     models.install(app, resources)
+    advice.install(app)
     schemes.install(app, resources)
     docs.install(app, settings.docs)
     return app

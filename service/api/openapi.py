@@ -11,7 +11,7 @@ import orjson
 from service import __version__
 from service.api.openapi_models import MODEL_SCHEMAS, model_paths
 from service.api.openapi_operations import scheme_paths
-from service.api.openapi_parameters import parameter_components, parameter_ref
+from service.api.openapi_parameters import needs_parameters, parameter_components, parameter_ref
 from service.api.openapi_responses import header_refs, headers, refusals, responses
 from service.api.openapi_schemas import TEXT, Schema, ref, schemas
 from service.engine import SCHEMES
@@ -60,7 +60,13 @@ def document() -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "security": [],
         "tags": [{"name": name, "description": TAGS[name]} for name in _tag_names()],
-        "paths": dict(scheme_paths()) | model_paths() | _catalogue_paths() | _operations_paths(),
+        "paths": {
+            **dict(scheme_paths()),
+            **model_paths(),
+            **_catalogue_paths(),
+            **_advice_path(),
+            **_operations_paths(),
+        },
         "components": {
             "schemas": schemas() | MODEL_SCHEMAS,
             "parameters": dict(parameter_components()),
@@ -103,6 +109,20 @@ def _catalogue_paths() -> Schema:
             }
         },
     }
+
+
+def _advice_path() -> Schema:
+    told = _document(
+        "advice",
+        "catalogue",
+        "Which scheme to use",
+        "Schemes for stated needs, the best first, each with its reasons: the property of the catalogue that decides, "
+        "its points, and an address that shows the scheme. What cannot do it at all is listed as ruled out.",
+        ref("Advice"),
+        400,
+        422,
+    )
+    return {"/v1/advice": {"get": {**told, "parameters": [*needs_parameters(), parameter_ref("If-None-Match")]}}}
 
 
 def _operations_paths() -> Schema:

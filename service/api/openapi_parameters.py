@@ -6,11 +6,12 @@ from typing import Any
 import orjson
 
 from service.api.openapi_schemas import TEXT, Schema, has_several, pascal, ref
-from service.api.parameters import parameters_schema
+from service.api.parameters import parameters_schema, query_schema
 from service.api.pasted import LAYER_TYPE, query_names
 from service.api.query import PRESET, REPLY_PARAMETERS
 from service.api.variations import AnyScheme, choices
 from service.engine import SCHEMES
+from service.engine.advice import Needs
 
 JSON_OBJECT = {"type": "string", "pattern": r"^\s*(\{[\s\S]*\}|null)\s*$"}
 
@@ -115,3 +116,13 @@ def _value(given: str, schema: Schema) -> Any:
 def may_be_infinite(scheme: AnyScheme) -> bool:
     """Whether an answer can hold what JSON cannot: where its record says so, and where callers bring numbers."""
     return scheme.infinite or (scheme.needs_body and scheme.rounding != "integer")
+
+
+def needs_parameters() -> list[Schema]:
+    """What `/v1/advice` may be told."""
+    found = []
+    for name, schema in query_schema(Needs).items():
+        plain = {key: value for key, value in schema.items() if key != "description"}
+        told = {"name": name, "in": "query", "description": schema["description"], "required": False, "schema": plain}
+        found.append(told | {"example": plain["default"]} if "default" in plain else told)
+    return found

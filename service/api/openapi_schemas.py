@@ -238,6 +238,39 @@ _ENTRY_PROPERTIES = {
 }
 SHARED: Schema = {
     "Tensor": _TENSOR,
+    "Advice": {
+        "type": "object",
+        "properties": {
+            "needs": {"type": "object", "additionalProperties": True, "description": "Every need, defaults filled in."},
+            "considered": {**TEXTS, "description": "What rules were called for."},
+            "advice": {"type": "array", "items": ref("Advised")},
+            "ruled_out": {"type": "array", "items": ref("Advised")},
+        },
+        "required": ["needs", "considered", "advice", "ruled_out"],
+    },
+    "Advised": {
+        "type": "object",
+        "properties": {
+            "rank": {"type": "integer", "description": "1 is the best; what is ruled out has none."},
+            **dict.fromkeys(("family", "scheme", "name", "reference"), TEXT),
+            "points": {"type": ["integer", "null"]},
+            "method": {"type": "string", "const": "GET"},
+            "href": {**TEXT, "format": "uri-reference"},
+            "reasons": {"type": "array", "items": ref("Reason")},
+        },
+        "required": ["family", "scheme", "name", "points", "method", "href", "reference", "reasons"],
+    },
+    "Reason": {
+        "type": "object",
+        "properties": {
+            "need": TEXT,
+            "points": {"type": ["integer", "null"], "description": "null rules the scheme out."},
+            "property": {**TEXT, "description": "Of the scheme, in the catalogue."},
+            "says": {**TEXT, "description": "What the catalogue says of it."},
+            "because": TEXT,
+        },
+        "required": ["need", "points", "property", "says", "because"],
+    },
     "Problem": _PROBLEM,
     "Fault": _FAULT,
     "Catalogue": {

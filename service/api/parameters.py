@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.engine.quantities import LONGEST_LIST
-from service.engine.scheme import Scheme
+from service.engine.scheme import Params, Scheme
 
 Schema = dict[str, Any]
 
@@ -31,6 +31,11 @@ def parameters_schema(scheme: Scheme[Any, Any]) -> Schema:
         "properties": flat,
         "required": scheme.required,
     }
+
+
+def query_schema(params: type[Params]) -> dict[str, Schema]:
+    """The schema of each parameter, of which none is required."""
+    return {name: _flattened(schema) for name, schema in params.model_json_schema()["properties"].items()}
 
 
 def structured_schema(scheme: Scheme[Any, Any], components: str) -> tuple[Schema, Schema]:

@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from service.engine.analyses import precision, wavelengths
+from service.engine.analyses import (
+    attention,
+    decay,
+    extrapolation,
+    norm,
+    permutation,
+    precision,
+    shift,
+    similarity,
+    wavelengths,
+)
 from service.engine.biases import (
     alibi,
     alibi_slopes,
@@ -104,6 +114,13 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     combined.SCHEME,
     precision.SCHEME,
     wavelengths.SCHEME,
+    similarity.SCHEME,
+    decay.SCHEME,
+    shift.SCHEME,
+    norm.SCHEME,
+    permutation.SCHEME,
+    extrapolation.SCHEME,
+    attention.SCHEME,
     permutation_rope.SCHEME,
     lookup.SCHEME,
     resample.SCHEME,

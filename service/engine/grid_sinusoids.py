@@ -401,6 +401,9 @@ def grid_scheme(
         examples=examples,
         used_by=used_by,
         properties={
+            "distance": "along each axis apart, as a model learns to use it",
+            "caching": "added once, before the first layer",
+            "implementation": "one table, added once",
             "learned parameters": "none",
             "extrapolates": "defined at any coordinate; base_size keeps the coordinates of the trained grid",
             "memory per head": "none: one table of cells * dim values serves all heads",

@@ -122,7 +122,7 @@ def test_operation_ids_are_plain_and_different() -> None:
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in OPERATIONS)
     wanted = {"encodings_rope", "encodings_rope_file", "encodings_rope_at", "encodings_rope_at_file"}
     wanted |= {"biases_alibi_slopes", "biases_alibi_slopes_file", "apply_rope", "apply_rope_file"}
-    wanted |= {"schemes_list", "schemes_get", "health_live", "health_ready", "openapi"}
+    wanted |= {"advice", "schemes_list", "schemes_get", "health_live", "health_ready", "openapi"}
     assert wanted <= set(OPERATIONS)
 
 
@@ -179,9 +179,9 @@ def test_the_parameters_are_those_that_the_service_takes(scheme: AnyScheme, meth
 
 def test_tensor_is_offered_where_an_answer_holds_several() -> None:
     offered = {name for name in IDS if "tensor" in parameters(OPERATIONS[name][2])}
-    assert offered == {
-        name for name in IDS if name.startswith(("encodings_rope", "apply_rope", "analyses_precision", "biases_fire"))
-    }
+    several = ("precision", "decay", "shift", "norm", "permutation", "extrapolation")
+    families = ("encodings_rope", "apply_rope", "biases_fire", *(f"analyses_{name}" for name in several))
+    assert offered == {name for name in IDS if name.startswith(families)}
     schema = resolved(DOCUMENT, parameters(OPERATIONS["encodings_rope"][2])["tensor"]["schema"])
     assert schema["enum"] == ["cos", "sin", "complex", "angles", "frequencies", "divisors"]
 
@@ -307,8 +307,18 @@ def ask(client: Client, scheme: AnyScheme, each: Example) -> Any:
 
 
 # Choices that go with another choice.
-OF_OTHERS = ("preset", "rope_type", "tensor", "frequency_form", "spacing", "coordinates", "output", "channel_split")
-OF_AXES = {"encodings_rope_axes": ("section_rule", "frequencies")}
+OF_OTHERS = (
+    "preset",
+    "rope_type",
+    "tensor",
+    "frequency_form",
+    "spacing",
+    "coordinates",
+    "output",
+    "channel_split",
+    "of",
+)
+OF_AXES = {"encodings_rope_axes": ("section_rule", "frequencies"), "analyses_decay": ("of",)}
 
 
 @pytest.mark.parametrize(("scheme", "name"), GETS, ids=[name for _, name in GETS])
@@ -325,7 +335,15 @@ def test_the_answer_schema_holds_for_every_choice(scheme: AnyScheme, name: str, 
 
 
 def test_the_other_examples_work(direct: Client) -> None:
-    for name in ("schemes_list", "schemes_get", "health_live", "health_ready", "problems_list", "problems_get"):
+    for name in (
+        "advice",
+        "schemes_list",
+        "schemes_get",
+        "health_live",
+        "health_ready",
+        "problems_list",
+        "problems_get",
+    ):
         _, path, operation = OPERATIONS[name]
         target = path
         for parameter, told in parameters(operation, "path").items():

@@ -14,9 +14,16 @@ BUILD, FINAL = build_and_final()
 
 
 def compose() -> dict[str, Any]:
+    """What compose says of a replica; all of them are alike."""
+    replicas = [service for name, service in services().items() if name != "proxy"]
+    assert replicas == 3 * replicas[:1]
+    return dict(replicas[0])
+
+
+def services() -> dict[str, Any]:
     document: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    (service,) = document["services"].values()
-    return dict(service)
+    found: dict[str, Any] = document["services"]
+    return found
 
 
 def test_the_reader_knows_comments_flags_and_continued_lines() -> None:
@@ -87,14 +94,27 @@ def test_every_requirement_is_pinned_and_hashed_and_no_host_is_named() -> None:
         assert not re.search(r"://|--index-url|--find-links|--trusted-host", text)
 
 
-def test_compose_starts_it_locked_down_on_port_8000() -> None:
-    service = compose()
-    assert service["build"] == "."
-    assert service["ports"] == [f"8000:{Settings.model_fields['port'].default}"]
-    assert service["read_only"] is True
-    assert service["cap_drop"] == ["ALL"]
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    assert service.get("privileged", False) is False
+def test_compose_starts_replicas_locked_down() -> None:
+    assert compose()["build"] == "."
+    for service in services().values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service.get("privileged", False) is False
+
+
+def test_the_proxy_knows_the_replicas_and_listens_on_port_8000() -> None:
+    proxy = services()["proxy"]
+    configuration = (ROOT / "deploy" / "nginx.conf").read_text()
+    known = re.findall(r"server ([a-z0-9-]+):(\d+) ", configuration)
+    assert [name for name, _ in known] == [name for name in services() if name != "proxy"]
+    assert {int(port) for _, port in known} == {Settings.model_fields["port"].default}
+    (listened,) = re.findall(r"listen (\d+);", configuration)
+    assert proxy["ports"] == [f"8000:{listened}"]
+    assert "./deploy/nginx.conf:/etc/posenc/nginx.conf:ro" in proxy["volumes"]
+    assert "/etc/posenc/nginx.conf" in proxy["command"]
+    assert int(proxy["user"].partition(":")[0]) > 0
+    assert set(proxy["depends_on"]) == {name for name, _ in known}
 
 
 def test_compose_waits_longer_than_the_grace_period() -> None:

@@ -37,7 +37,14 @@ OTHERWISE = {
     ("apply", "permutation"): "correct",
 }
 # Schemes outside apply that are about the caller's own arrays.
-BODY_ONLY = {("masks", "padding"), ("masks", "segments"), ("masks", "combined"), ("encodings", "detr-boxes")}
+BODY_ONLY = {
+    ("masks", "padding"),
+    ("masks", "segments"),
+    ("masks", "combined"),
+    ("encodings", "detr-boxes"),
+    ("analyses", "norm"),
+    ("analyses", "permutation"),
+}
 # What a usage needs beside its own parameters, by scheme.
 NEEDED: dict[tuple[str, str], dict[str, Any]] = {
     ("masks", "packed"): {"segment_lengths": "3,2"},
@@ -60,6 +67,7 @@ NEEDED: dict[tuple[str, str], dict[str, Any]] = {
     ("biases", "t5"): {"seed": "0", "length": "300"},
     ("biases", "shaw-vectors"): {"seed": "0", "dim": "3"},
     ("apply", "t5"): {"seed": "0"},
+    ("analyses", "extrapolation"): {"trained_length": "4"},
     ("apply", "permutation"): {"axis": "last"},
 }
 # What a request may say and a usage of that scheme does not need.
@@ -70,7 +78,13 @@ NOT_NEEDED = {
 }
 # The one of alternative arrays that a usage is shown with.
 MARKED = {("positions", "from-mask"): "attention_mask", ("positions", "packed"): "segment_ids"}
-SCORES = {("apply", "alibi"): (71, 2, 128), ("apply", "kerple"): (2, 5, 128)}  # instead of 3 heads
+# Instead of 3 heads.
+SCORES = {
+    ("apply", "alibi"): (71, 2, 128),
+    ("apply", "kerple"): (2, 5, 128),
+    ("analyses", "norm"): (5, 16),
+    ("analyses", "permutation"): (5, 16),
+}
 
 
 def network(heads: int) -> dict[str, Array]:

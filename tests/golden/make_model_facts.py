@@ -123,7 +123,7 @@ def facts() -> dict[str, Any]:
     """The whole file."""
     transformers: Any = importlib.import_module("transformers")
     types = all_types()
-    names = {cls: name for name, cls in reversed(types.items())} | {
+    names: dict[Any, str] = {cls: name for name, cls in reversed(types.items())} | {
         cls: cls.model_type for cls in types.values() if types.get(cls.model_type) is cls
     }
     rotary: dict[str, list[list[str]]] = {}

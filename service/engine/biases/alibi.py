@@ -63,6 +63,9 @@ SCHEME = table_scheme(
         ),
     ),
     properties={
+        "distance": "scores fall with the distance, by each head at a rate of its own",
+        "caching": "keys are kept as they are; the bias is of the query at hand",
+        "implementation": "a number times the distance, added to scores",
         "learned parameters": "none",
         "extrapolates": "yes: the bias is defined at any distance",
         "memory per head": "queries * keys values, or none where the attention kernel takes the slopes",

@@ -172,6 +172,9 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
     ),
     used_by=USED_BY,
     properties={
+        "distance": "a network of the share that a distance is of the length so far",
+        "caching": "keys are kept as they are; the bias is of the query at hand",
+        "implementation": "a small network run on every distance",
         "learned parameters": "c, threshold and the network, shared by the heads",
         "memory per head": "33 numbers of the network's last layer",
         "extrapolates": "yes: distances are shares of the length so far",

@@ -37,6 +37,9 @@ SCHEME = table_scheme(
         Usage("KERPLE-power in GPT-NeoX, with its a as r1 and p as r2", {"form": "power", "r1": "1", "r2": "0.5"}),
     ),
     properties={
+        "distance": "scores fall with the logarithm or a power of the distance",
+        "caching": "keys are kept as they are; the bias is of the query at hand",
+        "implementation": "two numbers a head and a logarithm, added to scores",
         "learned parameters": "two numbers a head, given in the request",
         "memory per head": "2 numbers",
         "extrapolates": "yes: the bias is defined at any distance",

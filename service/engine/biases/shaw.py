@@ -73,6 +73,9 @@ SCHEME: Scheme[Shaw, None] = Scheme(
         ),
     ),
     properties={
+        "distance": "each clipped distance has a vector of its own",
+        "caching": "keys are kept as they are, and meet a vector for each distance",
+        "implementation": "vectors for distances in every layer, multiplied with queries",
         "learned parameters": "left + right + 1 vectors as wide as a head, often shared by the heads",
         "memory per head": "left + right + 1 vectors as wide as the head, unless the heads share them: "
         "table_bytes_per_channel in the facts (float32), times that width",

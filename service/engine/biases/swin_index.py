@@ -140,6 +140,9 @@ SCHEME: Scheme[SwinIndex, Integers] = Scheme(
         Usage("LeViT's first stage; TinyViT with its window", {"window": "14,14", "distances": "absolute"}, "levit"),
     ),
     properties={
+        "distance": "each shift within a window has a number of its own",
+        "caching": "images are encoded whole: none is needed",
+        "implementation": "an index into a table, for windows of one size",
         "learned parameters": "one number a head for each row of the table",
         "memory per head": "(2 H - 1)(2 W - 1) numbers (times 2 T - 1 for video; 3 more with a class token)",
         "extrapolates": "no: another window needs its table resized",

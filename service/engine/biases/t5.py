@@ -53,6 +53,9 @@ SCHEME = table_scheme(
     ),
     used_by=USED_BY,
     properties={
+        "distance": "each bucket of distances has a number of its own in every head",
+        "caching": "keys are kept as they are; the bias is of the query at hand, read from the table",
+        "implementation": "buckets, and a table for each head, added to scores",
         "learned parameters": "num_buckets numbers a head: the table",
         "memory per head": "num_buckets numbers, and queries * keys values where the bias is written out",
         "extrapolates": "yes: all distances from max_distance on share a bucket",

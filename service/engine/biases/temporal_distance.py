@@ -143,5 +143,11 @@ SCHEME: Scheme[TemporalDistance, State] = Scheme(
         Example("Two series, in the body", {"dim": "3"}, {"positions": [[0, 0.5], [2.5, 7]]}),
     ),
     used_by=(Usage("Transformer Hawkes Process's temporal encoding, of distances", {}),),
-    properties={"learned parameters": "none", "extrapolates": "defined at any distance"},
+    properties={
+        "distance": "differences of real-valued times themselves",
+        "caching": "keys meet a row for each difference of times",
+        "implementation": "sinusoids of every two times",
+        "learned parameters": "none",
+        "extrapolates": "defined at any distance",
+    },
 )

@@ -142,6 +142,9 @@ SCHEME: Scheme[TransformerXL, Angles] = Scheme(
         ),
     ),
     properties={
+        "distance": "scores have a part of content and a part of distance",
+        "caching": "keys are kept as they are, and meet a row for each distance",
+        "implementation": "rows for distances in every layer, projected and multiplied with queries",
         "learned parameters": "none here; the model projects the rows",
         "memory per head": "2 T - 1 rows as wide as the head, once projected: "
         "table_bytes_per_channel in the facts, times that width",

@@ -285,5 +285,11 @@ SCHEME: Scheme[Calendar, list[Waves]] = Scheme(
             "informer-marks",
         ),
     ),
-    properties={"learned parameters": "none", "extrapolates": "years 1 to 9999"},
+    properties={
+        "distance": "of dates: hour, weekday, month as they repeat",
+        "caching": "a feature of the input",
+        "implementation": "a number for each field of a date",
+        "learned parameters": "none",
+        "extrapolates": "years 1 to 9999",
+    },
 )

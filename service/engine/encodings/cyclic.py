@@ -92,5 +92,11 @@ SCHEME: Scheme[Cyclic, Waves] = Scheme(
         Usage("month of the year", {"period": "12"}, "month-of-year"),
         Usage("week of the year (ISO)", {"period": "53"}, "week-of-year"),
     ),
-    properties={"learned parameters": "none", "extrapolates": "yes: it repeats"},
+    properties={
+        "distance": "phases of one period: neighbours across its end are near",
+        "caching": "a feature of the input",
+        "implementation": "two numbers a period",
+        "learned parameters": "none",
+        "extrapolates": "yes: it repeats",
+    },
 )

@@ -308,6 +308,9 @@ SCHEME: Scheme[Detr, State] = Scheme(
         ),
     ),
     properties={
+        "distance": "by rows and columns apart, as shares of the image",
+        "caching": "added to queries and keys in every layer",
+        "implementation": "one table an image, of its padding mask",
         "learned parameters": "none",
         "extrapolates": "normalised positions lie between 0 and scale, whatever the size of the image",
         "memory per head": "none: one table of pixels * dim values serves all heads",

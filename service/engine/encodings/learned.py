@@ -259,5 +259,11 @@ SCHEME: Scheme[Learned, Learned] = Scheme(
             preset="detr",
         ),
     ),
-    properties={"learned parameters": "rows x dim: this is where they start", "extrapolates": "no: rows end"},
+    properties={
+        "distance": "none: a row says nothing of its neighbours before training",
+        "caching": "added once, before the first layer: keys are as any others",
+        "implementation": "a table of parameters, added once",
+        "learned parameters": "rows x dim: this is where they start",
+        "extrapolates": "no: rows end",
+    },
 )

@@ -76,5 +76,11 @@ SCHEME: Scheme[Mtan, Waves] = Scheme(
         Example("Times of two series, in the body", {"dim": "4"}, {"positions": [[0, 0.1], [0.25, 1]]}),
     ),
     used_by=(Usage("mTAN with fixed embeddings", {}, "mtan"), Usage("the same with times in hours", {"scale": "1"})),
-    properties={"learned parameters": "none", "extrapolates": "defined at any time"},
+    properties={
+        "distance": "of times, near ones told apart best",
+        "caching": "a feature of the input",
+        "implementation": "sinusoids of real-valued times",
+        "learned parameters": "none",
+        "extrapolates": "defined at any time",
+    },
 )

@@ -231,6 +231,9 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
         *IMPLEMENTATIONS,
     ),
     properties={
+        "distance": "scores depend on differences of positions alone",
+        "caching": "keys are turned once, and kept so",
+        "implementation": "queries and keys turned in every layer: two products and a sum",
         "memory per head": "none: one table of length * width values serves all heads",
         "learned parameters": "none",
         "extrapolates": "defined at any position; models need scaling beyond training",

@@ -427,6 +427,9 @@ SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
         ),
     ),
     properties={
+        "distance": "scores depend on differences along each axis",
+        "caching": "keys are turned once, and kept so",
+        "implementation": "queries and keys turned in every layer, along several axes",
         "memory per head": "none: one table of length * width values serves all heads",
         "learned parameters": "none",
         "extrapolates": "defined at any position; unit and floor coordinates stay within those of training",

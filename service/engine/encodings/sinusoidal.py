@@ -324,6 +324,9 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
         ),
     ),
     properties={
+        "distance": "each row turns into that k positions on by one matrix, which a model may learn to use",
+        "caching": "added once, before the first layer: keys are as any others",
+        "implementation": "one table, added once",
         "memory per head": "none: one table of length * width values serves all heads",
         "learned parameters": "none",
         "extrapolates": "defined at any position; models rarely generalise",

@@ -133,5 +133,11 @@ SCHEME: Scheme[Time2Vec, Sums | None] = Scheme(
         Usage("the same port with cosines", {"seed": "0", "linear": "last", "function": "cos"}),
         Usage("Keras ports (uniform initialisation)", {"seed": "0", "distribution": "uniform"}),
     ),
-    properties={"learned parameters": "2 dim, drawn or brought", "extrapolates": "the linear channel grows with time"},
+    properties={
+        "distance": "of times, by periods that are trained",
+        "caching": "a feature of the input",
+        "implementation": "a line and sines, with weights",
+        "learned parameters": "2 dim, drawn or brought",
+        "extrapolates": "the linear channel grows with time",
+    },
 )

@@ -1,0 +1,73 @@
+"""The Kubernetes manifests: valid against the published schemas, and saying what the service needs."""
+
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from service.settings import Settings, variable
+from tests.deploy.dockerfile import ROOT
+from tests.tools import program
+
+FOLDER = ROOT / "deploy" / "kubernetes"
+NAMES = ("deployment", "service", "ingress", "horizontal-pod-autoscaler", "pod-disruption-budget", "network-policy")
+
+
+def manifest(name: str) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    return document
+
+
+def test_every_manifest_is_listed() -> None:
+    assert manifest("kustomization")["resources"] == [f"{name}.yaml" for name in NAMES]
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == {*NAMES, "kustomization"}
+
+
+@pytest.mark.tool
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_valid_against_the_published_schema(name: str) -> None:
+    command = [program("kubernetes-validate"), "--strict", str(FOLDER / f"{name}.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed for resource" in done.stdout + done.stderr
+
+
+def test_everything_selects_the_pods_of_the_deployment() -> None:
+    labels = manifest("deployment")["spec"]["template"]["metadata"]["labels"]
+    assert manifest("deployment")["spec"]["selector"]["matchLabels"] == labels
+    assert manifest("service")["spec"]["selector"] == labels
+    assert manifest("pod-disruption-budget")["spec"]["selector"]["matchLabels"] == labels
+    assert manifest("network-policy")["spec"]["podSelector"]["matchLabels"] == labels
+    assert manifest("horizontal-pod-autoscaler")["spec"]["scaleTargetRef"]["name"] == "posenc"
+    (rule,) = manifest("ingress")["spec"]["rules"]
+    assert rule["http"]["paths"][0]["backend"]["service"]["name"] == manifest("service")["metadata"]["name"]
+
+
+def test_the_pod_is_locked_down() -> None:
+    pod = manifest("deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert manifest("network-policy")["spec"]["egress"] == []
+    assert "Egress" in manifest("network-policy")["spec"]["policyTypes"]
+
+
+def test_probes_and_settings_are_the_services() -> None:
+    pod = manifest("deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    paths = {name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")}
+    assert paths == {"startup": "/health/live", "liveness": "/health/live", "readiness": "/health/ready"}
+    assert container["ports"][0]["containerPort"] == Settings.model_fields["port"].default
+    given = {each["name"]: each["value"] for each in container["env"]}
+    known = {variable(name): name for name in Settings.model_fields}
+    chosen = Settings.model_validate({known[name]: value for name, value in given.items()})
+    held = chosen.memory_bytes + chosen.table_cache_bytes + chosen.reply_cache_bytes
+    assert held < 1.2 * 1024**3  # of the 1.5 GiB that the pod may take
+    assert chosen.drain_seconds + chosen.grace_seconds <= pod["terminationGracePeriodSeconds"]
