@@ -124,7 +124,7 @@ def facts() -> dict[str, Any]:
     transformers: Any = importlib.import_module("transformers")
     types = all_types()
     names: dict[Any, str] = {cls: name for name, cls in reversed(types.items())} | {
-        cls: cls.model_type for cls in types.values() if types.get(cls.model_type) is cls
+        cls: name for name, cls in types.items() if cls.model_type == name
     }
     rotary: dict[str, list[list[str]]] = {}
     for cls in names:
