@@ -8,6 +8,7 @@ setup(
     package_data={
         "service": ["py.typed", "*.pyi"],
         "service.web": ["*", "explorer/*", "swagger-ui/*"],
+        "service.models.facts": ["*.json"],
         "service.openapi": ["openapi.json"],
     },
 )

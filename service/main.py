@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from service.api import advice, bundle, catalogue, docs, health, inference, refusals, schemes
+from service.api import advice, bundle, catalogue, docs, health, inference, models, refusals, schemes
 from service.api.bodies import Limits
 from service.api.door import Door
 from service.api.limits import Budget
@@ -56,6 +56,7 @@ def create_app(settings: Settings) -> Service:
     refusals.install(app)
     health.install(app)
     catalogue.install(app, resources)
+    models.install(app, resources)
     advice.install(app)
     schemes.install(app, resources)
     bundle.install(app, resources)

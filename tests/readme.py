@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.api.catalogue import catalogue, left_out
+from service.models.catalogue import entries
 from service.settings import Settings, flag, show_default, variable
 from tests import gallery
 
@@ -65,10 +66,36 @@ def left_out_table() -> str:
     return "\n".join(["| of | left out | reason |", "|---|---|---|", *rows, ""])
 
 
+def models_table() -> str:
+    """What class defaults alone give for every model type of transformers: a plan, an honest nothing, or a refusal."""
+    kinds = {
+        "answered with a plan": 0,
+        "answered with a plan, a part of which is said to be unknown": 0,
+        "without positional encoding, and said to be": 0,
+        "refused by the key that the class's own defaults lack or contradict": 0,
+        "refused as not known yet": 0,
+    }
+    whole, partly, nothing, lacking, unknown = kinds
+    for entry in entries():
+        if entry["kind"] != "model type":
+            continue
+        encodings = set(entry["encodings"])
+        if "refused" in entry:
+            kinds[unknown if "not known" in entry["refused"] else lacking] += 1
+        elif "unknown" in encodings:
+            kinds[partly] += 1
+        else:
+            kinds[nothing if encodings <= {"none", "convolution"} else whole] += 1
+    total = sum(kinds.values())
+    rows = [f"| {what} | {count} | {100 * count / total:.1f} % |" for what, count in kinds.items()]
+    return "\n".join([f"| {total} model types of transformers 5.24 | types | share |", "|---|---|---|", *rows, ""])
+
+
 TABLES = {
     "settings": settings_table,
     "schemes": schemes_table,
     "left out": left_out_table,
+    "models": models_table,
     "gallery": gallery.section,
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from service import __version__
+from service.api.openapi_models import MODEL_SCHEMAS, model_paths
 from service.api.openapi_operations import scheme_paths
 from service.api.openapi_parameters import needs_parameters, parameter_components, parameter_ref
 from service.api.openapi_responses import header_refs, headers, refusals, responses
@@ -39,6 +40,7 @@ TAGS = {
     "apply": "Encodings applied to your own vectors, embeddings or scores.",
     "bundle": "Several answers in one file.",
     "inference": "The Open Inference Protocol, version 2: each scheme is a model. Refusals are its error object.",
+    "models": "A model's configuration, or its name, as a plan with addresses.",
     "catalogue": "What the service knows: derived from the same records as everything else.",
     "operations": "Health, this document, and what problem types mean.",
 }
@@ -64,6 +66,7 @@ def document() -> dict[str, Any]:
         "tags": [{"name": name, "description": TAGS[name]} for name in _tag_names()],
         "paths": {
             **dict(scheme_paths()),
+            **model_paths(),
             **bundle_paths(),
             **_catalogue_paths(),
             **_advice_path(),
@@ -71,7 +74,7 @@ def document() -> dict[str, Any]:
             **_operations_paths(),
         },
         "components": {
-            "schemas": schemas() | service_schemas(),
+            "schemas": schemas() | service_schemas() | MODEL_SCHEMAS,
             "parameters": dict(parameter_components()),
             "headers": headers(),
             "responses": responses() | service_responses(),
@@ -86,7 +89,7 @@ def text() -> str:
 
 def _tag_names() -> list[str]:
     families = dict.fromkeys(scheme.family for scheme in SCHEMES)
-    return [*families, "bundle", "catalogue", "inference", "operations"]
+    return [*families, "models", "bundle", "catalogue", "inference", "operations"]
 
 
 # Everything that is no scheme

@@ -498,6 +498,7 @@ def stalled(client: Client) -> httpx.Response:
 
 LONG = "/v1/encodings/rope.npy?positions=" + "0," * 5000
 WIDE = {f"x-{index}": "1" for index in range(101)}
+LLAMA = {"model_type": "llama"}
 SAMPLES: dict[str, dict[int, Callable[[Client], httpx.Response]]] = {
     "encodings_rope_file": {
         200: get(SMALL),
@@ -563,6 +564,29 @@ SAMPLES: dict[str, dict[int, Callable[[Client], httpx.Response]]] = {
         422: get("/v1/schemes/rope?length=3"),
         431: get("/v1/schemes/rope", **WIDE),
         500: broken("service.api.catalogue.read_pairs", get("/v1/schemes/rope")),
+    },
+    "models_resolve": {
+        200: post("/v1/models/resolve", json=LLAMA),
+        400: post("/v1/models/resolve", content=b"{", headers={"Content-Type": "application/json"}),
+        408: stalled,
+        413: post("/v1/models/resolve", json={"model_type": "llama", "auto_map": "x" * 5000}),
+        414: post("/v1/models/resolve?" + "x" * 9000, json=LLAMA),
+        415: post("/v1/models/resolve", content=b"0,1", headers={"Content-Type": "text/csv"}),
+        422: post("/v1/models/resolve", json={"model_type": "lama"}),
+        431: post("/v1/models/resolve", json=LLAMA, headers=WIDE),
+        500: broken("service.api.models.resolve", post("/v1/models/resolve", json=LLAMA)),
+        503: crowded(post("/v1/models/resolve", json=LLAMA)),
+    },
+    "models_get": {
+        200: get("/v1/models/llama"),
+        304: known("/v1/models/llama"),
+        400: get("/v1/models/llama?x"),
+        404: get("/v1/models/lama"),
+        408: late,
+        414: get("/v1/models/llama?" + "x" * 9000),
+        422: get("/v1/models/llama?length=0"),
+        431: get("/v1/models/llama", **WIDE),
+        500: broken("service.api.models.plan_of", get("/v1/models/llama")),
     },
     "health_ready": {
         200: get("/health/ready"),

@@ -1,0 +1,29 @@
+"""What a caller wants of a plan, and what a family of models is told besides the configuration."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Preset = Literal["transformers-5.24", "vllm", "llama.cpp"]
+PRESETS: tuple[Preset, ...] = ("transformers-5.24", "vllm", "llama.cpp")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`assume`: the model type to read a configuration by whose own is not known; `preset`: whose behaviour;
+    `length`: how many positions the addresses ask for."""
+
+    assume: str | None = None
+    preset: Preset = "transformers-5.24"
+    length: int = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The options, and the role of the part of the model that is being read."""
+
+    options: Options
+    role: str = "text-attention"
+
+    @property
+    def length(self) -> str:
+        return str(self.options.length)

@@ -1,0 +1,195 @@
+"""Models without RoPE, and what models have beside it: learned tables, sinusoids, biases by distance, nothing.
+
+Two tables say what each model type has. `tables.json` is measured: the trained tables, and how their sizes follow from
+keys. `positions.json` is kept by hand: which scheme with which parameters, and in what order flags choose.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from service.models.addresses import ask
+from service.models.context import Context
+from service.models.families.special import SPECIAL
+from service.models.plan import Address, Use, Value
+from service.models.reading import Reading
+from service.models.sizes import size
+
+TOWERS = ("vision-tower", "audio-tower")
+OFFSET_RULES = {0: "none", 2: "opt"}
+
+
+@lru_cache(maxsize=1)
+def _measured() -> Mapping[str, Any]:
+    content: Mapping[str, Any] = json.loads((files("service.models.facts") / "tables.json").read_text("utf-8"))
+    return content
+
+
+@lru_cache(maxsize=1)
+def _rows() -> Mapping[str, Mapping[str, Any]]:
+    """The hand-kept rows by model type."""
+    groups = json.loads((files("service.models.facts") / "positions.json").read_text("utf-8"))["groups"]
+    return {name: group for group in groups for name in group["types"]}
+
+
+def has_positions(name: str) -> bool:
+    """Whether it is known what that type has, be it nothing."""
+    return name in _measured()["types"] or name in _rows()
+
+
+def positions(reading: Reading, context: Context) -> list[Use]:
+    """The uses of a type beside its RoPE, in the order of the facts; none where it has no row.
+
+    >>> from service.models.context import Options
+    >>> from service.models.known import model_type
+    >>> [table] = positions(Reading({}, "", model_type("opt")), Context(Options()))
+    >>> table.encoding, table.facts["table"], table.facts["first_row"]
+    ('learned', [2050, 768], 2)
+    """
+    name = reading.type.rule.get("like", reading.type.name)
+    reading = replace(reading, given={**_measured()["fields"].get(name, {}), **reading.given})
+    group = _rows().get(reading.type.name) or _rows().get(name) or {}
+    uses = [use for row in group.get("uses", ()) for use in _use(reading, context, row)]
+    wanted = group.get("tables_when", {}).items()
+    if group.get("tables", True) is False or not all(_holds(reading, key, value) for key, value in wanted):
+        return uses
+    skipped = tuple(group.get("skip", ()))
+    ignored = _ignored(reading)
+    learned = [
+        _learned(reading, context, table, group)
+        for table in _measured()["types"].get(name, ())
+        if not table["tensor"].startswith(skipped or "\0")
+    ]
+    found = [*learned, *uses]
+    return [replace(found[0], notes=(*found[0].notes, *ignored)), *found[1:]] if found and ignored else found
+
+
+# Keys of other code, which patched models of these types carry.
+ELSEWHERE = re.compile(r"alibi|rope|rotary|pos_emb|position_embedding|relative")
+
+
+def _ignored(reading: Reading) -> list[str]:
+    """A note for each key that speaks of positions and that the class does not read."""
+    known = {*reading.type.fields, *reading.type.aliases, *reading.given}
+    odd = [key for key in reading.document if isinstance(key, str) and ELSEWHERE.search(key) and key not in known]
+    said = "is read by nothing in this class: a model patched to use it is not the one of this plan"
+    return [f"{key[:64]} {said}" for key in odd[:8] if key not in ("position_embedding_type", "rotary_embedding_base")]
+
+
+def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group: Mapping[str, Any]) -> Use:
+    """A trained table: its size, and the row of the first token."""
+    sizes = [size(reading, each) for each in table["shape"]]
+    rows, dim = _flat([each for each in sizes[:-1] if each.value != 1], reading), sizes[-1]
+    rule = _offset_rule(reading, table)
+    first = {"none": 0, "opt": 2}.get(rule["offset_rule"].value, 0)
+    if rule["offset_rule"].value == "roberta":
+        first = rule["padding_idx"].value + 1
+    more = {"length": str(max(1, min(context.options.length, rows.value - first)))}
+    addresses = {"lookup": ask("learned", "lookup", rule, **more).address()}
+    if rows.value and dim.value:
+        initial = ask("encodings", "learned", {"rows": rows, "dim": dim, **rule}, std="0.02", **more)
+        addresses["initial"] = initial.address()
+    return Use(
+        role=_role(table["tensor"], context),
+        scope=reading.where,
+        model_type=reading.type.name,
+        encoding="learned",
+        scheme=("learned", "lookup"),
+        parameters={"rows": rows, "dim": dim, **rule},
+        facts={"table": [each.value for each in sizes], "first_row": first, "tensor": table["tensor"]},
+        notes=(*group.get("notes", ()),),
+        addresses=addresses,
+    )
+
+
+def _flat(axes: list[Value], reading: Reading) -> Value:
+    """The rows of a table of several axes, laid out one after another."""
+    if not axes:
+        return Value(1, "class default", reading.where or "/")
+    first, *others = axes
+    count = first.value
+    for each in others:
+        count *= each.value
+    return first if not others else first.replaced(count)
+
+
+def _offset_rule(reading: Reading, table: Mapping[str, Any]) -> dict[str, Value]:
+    """Where positions begin in a table: at its start, two rows later, or behind the padding's row."""
+    if "padding_idx" not in table:
+        return {"offset_rule": Value(OFFSET_RULES[table.get("offset", 0)], "class default", reading.where or "/")}
+    padding = reading.integer("pad_token_id", 0) or Value(table["padding_idx"], "class default", reading.where or "/")
+    return {"offset_rule": Value("roberta", "class default", padding.key), "padding_idx": padding}
+
+
+def _role(tensor: str, context: Context) -> str:
+    """A table is added to a tower's patches or frames, or to tokens."""
+    if context.role in TOWERS:
+        return context.role
+    return next(
+        (f"{stack}-embeddings" for stack in ("encoder", "decoder") if tensor.startswith(stack)), "token-embeddings"
+    )
+
+
+def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator[Use]:
+    """The uses of a hand-kept row: none where its condition does not hold."""
+    if not all(_holds(reading, key, wanted) for key, wanted in row.get("when", {}).items()):
+        return
+    if "special" in row:
+        yield from SPECIAL[row["special"]](reading, context)
+        return
+    scheme = tuple(row["scheme"].split("/")) if "scheme" in row else None
+    parameters = {name: _parameter(reading, spec) for name, spec in row.get("parameters", {}).items()}
+    facts = {name: _fact(reading, spec) for name, spec in row.get("facts", {}).items()}
+    yield Use(
+        role=row.get("role") or (context.role if context.role in TOWERS else "text-attention"),
+        scope=reading.where,
+        model_type=reading.type.name,
+        encoding=row.get("encoding", scheme[1] if scheme else "none"),
+        scheme=None if scheme is None else (scheme[0], scheme[1]),
+        parameters=parameters,
+        facts=facts,
+        notes=tuple(row.get("notes", ())),
+        addresses=_addresses(context, row, parameters),
+    )
+
+
+def _holds(reading: Reading, key: str, wanted: Any) -> bool:
+    found = reading.find(key)
+    value = None if found is None else found.value
+    return value in wanted if isinstance(wanted, list) else value == wanted
+
+
+def _parameter(reading: Reading, spec: Any) -> Value:
+    """A parameter: a size, a key's value of any kind, or what the model's code holds."""
+    if isinstance(spec, Mapping) and "value" in spec:
+        found = reading.find(spec["value"])
+        if found is not None and found.value is not None:
+            return Value(spec.get("words", {}).get(str(found.value).lower(), found.value), found.source, found.key)
+        return Value(spec["else"], "class default", reading.at(spec["value"]))
+    return size(reading, spec)
+
+
+def _fact(reading: Reading, spec: Any) -> Any:
+    if isinstance(spec, list):
+        return [_fact(reading, each) for each in spec]
+    return _parameter(reading, spec).value
+
+
+def _addresses(context: Context, row: Mapping[str, Any], parameters: Mapping[str, Value]) -> dict[str, Address]:
+    """`tables`, and what else the row names."""
+    named = dict(row.get("addresses", {}))
+    if "scheme" in row:
+        named = {"tables": {"scheme": row["scheme"], "length": row.get("length", True)}} | named
+    found = {}
+    for name, wanted in named.items():
+        family, scheme = wanted["scheme"].split("/")
+        taken = wanted.get("take")
+        given = {each: value for each, value in parameters.items() if taken is None or each in taken}
+        given |= {each: Value(value, "class default", "/") for each, value in wanted.get("parameters", {}).items()}
+        more = {"length": context.length} if wanted.get("length", True) else {}
+        found[name] = ask(family, scheme, given, **more).address()
+    return found

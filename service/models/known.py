@@ -1,0 +1,105 @@
+"""What is known of every model type: two tables, one read from transformers by a script, one kept by hand.
+
+`transformers.json` has a row for each configuration class: its fields and their defaults, other names of fields, the
+configurations within. `rules.json` has a row for what cannot be read there: the order of layer types, how pairs turn.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from service.models.nearest import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class ModelType:
+    """A row of both tables."""
+
+    name: str
+    fields: Mapping[str, Any]
+    aliases: Mapping[str, str]
+    parts: Mapping[str, Mapping[str, Any]]
+    theta: Any
+    rope_type: str
+    labels: tuple[str, ...]
+    rotary: str
+    rule: Mapping[str, Any]
+
+
+@lru_cache(maxsize=4)
+def _table(name: str) -> Mapping[str, Any]:
+    content: Mapping[str, Any] = json.loads((files("service.models.facts") / f"{name}.json").read_text("utf-8"))
+    return content
+
+
+@lru_cache(maxsize=1)
+def rules() -> Mapping[str, Any]:
+    """The tables kept by hand: `types`, and what several of them share."""
+    rotary, other = _table("rules"), _table("rules_other")
+    return {**rotary, "types": {**rotary["types"], **other["types"]}}
+
+
+def rotation(name: str) -> Mapping[str, Any]:
+    """How a type turns pairs; that of the type whose code it runs."""
+    measured = _table("rotations")["types"]
+    found: Mapping[str, Any] = measured.get(name) or measured.get(_rule(name).get("like", ""), {})
+    return found
+
+
+@lru_cache(maxsize=1)
+def names() -> tuple[str, ...]:
+    """Every model type that has a row."""
+    return tuple(sorted(name for name in _table("transformers")["types"] if known(name)))
+
+
+def known(name: str) -> bool:
+    """Whether a file may name the type: not a part without a name of its own, and not code of a repository's own."""
+    row = _table("transformers")["types"].get(name)
+    return row is not None and not row.get("nameless")
+
+
+@lru_cache(maxsize=1)
+def assumable() -> tuple[str, ...]:
+    """What a configuration can be read as: every known type, and families whose code transformers does not have."""
+    own = (name for name, rule in rules()["types"].items() if rule.get("remote"))
+    return tuple(sorted([*names(), *own]))
+
+
+def nearest_types(name: str) -> list[str]:
+    """Known model types that the name may mean."""
+    return nearest(name, assumable())
+
+
+@lru_cache(maxsize=1024)
+def model_type(name: str) -> ModelType:
+    """The row of a known type.
+
+    >>> model_type("llama").fields["hidden_size"], model_type("gpt2").aliases["hidden_size"]
+    (4096, 'n_embd')
+    """
+    own = _rule(name)
+    rows = _table("transformers")["types"]
+    row = rows.get(name) or rows.get(own.get("like", ""), {})
+    kin = rows.get(own.get("like", ""), {})
+    rotary = (row.get("rotary") or kin.get("rotary") or [["", ""]])[0][1]
+    return ModelType(
+        name=name,
+        fields=row.get("fields", {}) | own.get("fields", {}),
+        aliases=row.get("aliases", {}) | own.get("aliases", {}),
+        parts=row.get("parts", {}),
+        theta=row.get("theta", 10_000.0),
+        rope_type=row.get("rope_type", "default"),
+        labels=tuple(row.get("labels", ())),
+        rotary=own.get("rotary", rotary),
+        rule=own,
+    )
+
+
+def _rule(name: str) -> dict[str, Any]:
+    """The hand-kept row, over that of the type it is `like`."""
+    own = dict(rules()["types"].get(name, {}))
+    base = own.get("like")
+    return _rule(base) | own if base else own

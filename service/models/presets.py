@@ -1,0 +1,76 @@
+"""How a model's own code turns, and where vLLM and llama.cpp differ from transformers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.models.context import Context
+from service.models.known import rotation
+from service.models.plan import Value
+from service.models.reading import Reading
+from service.models.rope_blocks import Block
+
+
+def behaviour(reading: Reading, block: Block, context: Context) -> tuple[dict[str, Value], list[str]]:
+    """The parameters that no configuration holds, and what deserves saying of them."""
+    turn = _turn(reading)
+    notes: list[str] = []
+    preset = context.options.preset
+    turn["arithmetic"] = "ggml" if preset == "llama.cpp" else reading.type.rule.get("arithmetic", "float32")
+    if preset == "transformers-5.24" and block.rope_type == "dynamic":
+        notes.append(
+            "dynamic NTK grows with the longest call so far in transformers; the addresses are a first call's: "
+            "seq_len is its largest position + 1"
+        )
+    if preset == "vllm":
+        _vllm(reading, block, turn, notes)
+    if preset == "llama.cpp":
+        _llama_cpp(reading, block, turn, notes)
+    where = f"{reading.where}/model_type"
+    return {name: Value(value, "class default", where) for name, value in turn.items()}, notes
+
+
+def _turn(reading: Reading) -> dict[str, Any]:
+    """How pairs turn, and in which number formats; measured on the class, or that of its kin."""
+    rule: Mapping[str, Any] = reading.type.rule
+    row = {**rotation(reading.type.name), **rule.get("turn", {})}
+    pairing = str(row.get("pairing", "half"))
+    if "without_rope_interleave" in row:
+        said = reading.find("rope_interleave")
+        pairing = row["without_rope_interleave"] if said is not None and said.value is False else pairing
+    turn: dict[str, Any] = {"pairing": pairing}
+    if pairing == "interleaved-in/half-out":
+        turn = {"pairing": "interleaved", "output_pairing": "half"}
+    if row.get("angle_sign", "positive") != "positive":
+        turn["angle_sign"] = row["angle_sign"]
+    if "rotary_channels" in row:
+        turn["rotary_channels"] = row["rotary_channels"]
+    if row.get("table_dtype") in ("float32", "complex64"):
+        turn["table_dtype"] = "float32"
+    elif row.get("compute_dtype") == "float32":
+        turn["compute_dtype"] = "float32"
+    return turn
+
+
+def _vllm(reading: Reading, block: Block, turn: dict[str, Any], notes: list[str]) -> None:
+    if block.rope_type == "linear":
+        turn["linear_scaling"] = "position"
+        notes.append("vLLM divides positions, transformers frequencies")
+    if block.rope_type == "longrope":
+        turn["longrope_attention"] = "ratio"
+        notes.append("vLLM takes the list by its max_model_len, here max_position_embeddings, for every position")
+    if block.rope_type == "dynamic":
+        notes.append("vLLM has one table for its max_model_len, here max_position_embeddings")
+    if block.rope_type == "yarn" and reading.type.rule.get("softmax_factor"):
+        turn["mscale_rule"] = "each"
+
+
+def _llama_cpp(reading: Reading, block: Block, turn: dict[str, Any], notes: list[str]) -> None:
+    turn.pop("output_pairing", None)
+    turn.pop("table_dtype", None)
+    turn.pop("compute_dtype", None)
+    half = turn["pairing"] == "half"
+    turn["pairing"] = "interleaved" if reading.type.rule.get("ggml") == "normal" else "half"
+    if turn["pairing"] == "interleaved" and half:
+        notes.append("llama.cpp turns neighbours: its converter permutes the rows of the projections")
+    if block.rope_type == "yarn":
+        turn["truncate"] = True

@@ -1,0 +1,169 @@
+"""From a configuration to a plan: the model type, the parts within, and the family that reads each of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.engine.errors import Refusal
+from service.models.context import Context, Options
+from service.models.families import family_of
+from service.models.families.positions import has_positions, positions
+from service.models.gguf import gguf_plan, is_gguf
+from service.models.known import ModelType, assumable, known, model_type, nearest_types
+from service.models.nearest import echo
+from service.models.plan import Plan, Use
+from service.models.reading import Reading, kind, pointer
+
+MOST_DEPTH = 6
+
+
+def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008 - frozen
+    """The plan of a configuration.
+
+    >>> plan = resolve({"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 2})
+    >>> plan.uses[0].facts["rotary_dim"], plan.uses[0].parameters["base"].source
+    (128, 'class default')
+    """
+    if not isinstance(config, Mapping):
+        raise Refusal("/", "type", f"the body is {kind(config)}; the JSON object of a config.json is needed")
+    if is_gguf(config):
+        return gguf_plan(config, Context(options))
+    name, assumed = _type_of(config, options)
+    row = model_type(name)
+    uses = _walk(Reading(config, "", row), Context(options), 0)
+    notes = _beside(config)
+    if assumed is not None:
+        notes.insert(0, f"model_type {echo(config.get('model_type'))} is not known: read by the keys alone, as {name}")
+    return Plan(
+        model_type=str(config.get("model_type", name))[:64],
+        preset=options.preset,
+        uses=tuple(uses),
+        notes=tuple(notes),
+        assumed=assumed,
+    )
+
+
+def _type_of(config: Mapping[str, Any], options: Options) -> tuple[str, str | None]:
+    """The type to read by, and what was assumed; refuses what is not known."""
+    if options.assume is not None and options.assume not in assumable():
+        raise unknown_type("assume", options.assume)
+    given = config.get("model_type")
+    if given is not None and not isinstance(given, str):
+        raise Refusal("/model_type", "type", f"model_type is {kind(given)}; a string is needed")
+    if given is not None and known(given):
+        if options.assume not in (None, given):
+            detail = f"model_type {echo(given)} is known; assume={echo(options.assume)} is for types that are not"
+            raise Refusal("assume", "conflict", detail)
+        return given, None
+    if options.assume is not None:
+        return options.assume, options.assume
+    if given is None:
+        raise Refusal(
+            "/model_type",
+            "missing",
+            "model_type is missing: it decides what the keys mean; assume=llama (any known type) reads them as that",
+        )
+    raise unknown_type("/model_type", given)
+
+
+def unknown_type(where: str, name: str) -> Refusal:
+    """The refusal of a type, with the nearest known ones."""
+    what = "assume" if where == "assume" else "model_type"
+    if name in assumable():
+        detail = f"{what} {name} is the code of a repository's own; assume={name} reads the keys as that code does"
+        return Refusal(where, "unknown", detail)
+    near = nearest_types(name)
+    hint = f"; nearest are {', '.join(near)}" if near else ""
+    detail = f"{what} {echo(name)} is not known{hint}"
+    if what == "model_type":
+        detail += "; assume=llama (any known type) answers from the keys alone"
+    return Refusal(where, "unknown", detail)
+
+
+def _beside(config: Mapping[str, Any]) -> list[str]:
+    if "auto_map" in config:
+        return ["auto_map names code of the repository's own; the plan is that of transformers' class"]
+    return []
+
+
+def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
+    """The uses of one object, and of those within."""
+    if depth > MOST_DEPTH:
+        raise Refusal(reading.where, "too_deep", f"configurations are nested more than {MOST_DEPTH} deep")
+    uses: list[Use] = []
+    for key, part in reading.type.parts.items():
+        inner = _part(reading, key, part)
+        if inner is not None:
+            uses += _walk(inner, Context(context.options, _role(key, context.role)), depth + 1)
+    family = family_of(reading.type)
+    uses = [*positions(reading, context), *(family(reading, context) if family else ()), *uses]
+    if family is None and not reading.type.parts and not has_positions(reading.type.name):
+        uses.append(_unknown(reading, context, depth))
+    return uses
+
+
+def _unknown(reading: Reading, context: Context, depth: int) -> Use:
+    """A part that is not known here is said to be; a whole model is refused."""
+    why = reading.type.rule.get("unknown", "its positions are not known here yet")
+    detail = f"{reading.type.name} is a model type of transformers: {why}"
+    if depth == 0:
+        raise Refusal("/model_type", "unsupported", detail)
+    return Use(
+        role=context.role,
+        scope=reading.where,
+        model_type=reading.type.name,
+        encoding="unknown",
+        notes=(detail,),
+    )
+
+
+def _part(reading: Reading, key: str, part: Mapping[str, Any]) -> Reading | None:
+    """The configuration within; a default one where the file has none; None where the class can do without."""
+    given = reading.document.get(key)
+    where = reading.at(key)
+    rule = reading.type.rule
+    passed = _passed_down(reading, key)
+    assumed = {**part.get("given", {}), **passed}
+    if given is None:
+        if key in rule.get("flat", ()):
+            return Reading(reading.document, reading.where, _part_type(part, {}, where, rule), passed)
+        if part.get("optional") or key in reading.document:
+            return None
+        return Reading({}, where, _part_type(part, {}, where, rule), assumed)
+    if not isinstance(given, dict):
+        raise Refusal(where, "type", f"{key} is {kind(given)}; a JSON object is needed, or null")
+    # What a class makes a part with stands for the whole part, unless the class merges it.
+    return Reading(given, where, _part_type(part, given, where, rule), assumed if rule.get("merges") else passed)
+
+
+def _passed_down(reading: Reading, key: str) -> dict[str, Any]:
+    """What the whole tells a part."""
+    told = reading.type.rule.get("passes", {}).get(key, {})
+    values = {name: reading.find(own) for name, own in told.items()}
+    return {name: value.value for name, value in values.items() if value is not None}
+
+
+def _part_type(part: Mapping[str, Any], given: Mapping[str, Any], where: str, rule: Mapping[str, Any]) -> ModelType:
+    name = given.get("model_type")
+    if part.get("auto") and isinstance(name, str) and name:
+        name = rule.get("retype", {}).get(name, name)
+        if not known(name):
+            raise unknown_type(pointer(where, "model_type"), name)
+        return model_type(name)
+    return model_type(str(part["type"]))
+
+
+ROLES: tuple[tuple[str, str], ...] = (
+    ("vision", "vision-tower"),
+    ("audio", "audio-tower"),
+    ("encoder", "encoder-attention"),
+    ("decoder", "decoder-attention"),
+    ("text", "text-attention"),
+)
+
+
+def _role(key: str, outer: str) -> str:
+    """The role of a part by its key; what has no word of its own has that of the whole."""
+    for word, role in ROLES:
+        if word in key:
+            return role
+    return outer

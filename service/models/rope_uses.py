@@ -1,0 +1,274 @@
+"""The uses of rotary models: one for each kind of layer, with the tables, the rotation and the mask it computes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from service.engine.errors import Refusal
+from service.engine.rotation.scaling import TAKES
+from service.models.addresses import Asked, ask
+from service.models.context import Context
+from service.models.layers import WITHOUT_ATTENTION, layer_types, turning
+from service.models.plan import Address, Use, Value
+from service.models.presets import behaviour
+from service.models.reading import MOST_LAYERS, Reading
+from service.models.rope_blocks import Block, rope_blocks
+from service.models.sections import sections_address
+from service.models.temperatures import temperature_of
+from service.models.windows import mask_address, window_of
+
+# What only the rotation knows, and tables have no use for.
+OF_ROTATION = ("output_pairing", "table_dtype", "compute_dtype", "rotary_channels")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Layers that do the same."""
+
+    label: str | None
+    turns: bool
+    layers: tuple[int, ...] | None
+
+
+def rope_uses(reading: Reading, context: Context) -> list[Use]:
+    """A use for each kind of layer."""
+    labels = layer_types(reading)
+    found = rope_blocks(reading, list(dict.fromkeys(labels or ())))
+    uses = []
+    for group in _groups(reading, labels):
+        block = _block_of(reading, found.blocks, group)
+        notes = tuple(dict.fromkeys([*found.notes, *(block.notes if block else ())]))
+        if block is None or not group.turns:
+            uses.append(_without(reading, context, group))
+        else:
+            uses.append(_with(reading, context, group, block, notes))
+    return uses
+
+
+def _groups(reading: Reading, labels: Sequence[str] | None) -> list[Group]:
+    turns = turning(reading)
+    if labels is None and turns is None:
+        stated = reading.integer("num_hidden_layers", 0, MOST_LAYERS)
+        return [Group(None, True, None if stated is None else tuple(range(stated.value)))]
+    count = len(labels) if labels is not None else len(turns or ())
+    groups: dict[tuple[str | None, bool], list[int]] = {}
+    for layer in range(count):
+        key = (labels[layer] if labels else None, turns[layer] if turns else True)
+        groups.setdefault(key, []).append(layer)
+    return [Group(label, turned, tuple(layers)) for (label, turned), layers in groups.items()]
+
+
+def _block_of(reading: Reading, blocks: Mapping[str | None, Block | None], group: Group) -> Block | None:
+    rule = reading.type.rule
+    if group.label in WITHOUT_ATTENTION or group.label in rule.get("unturned", ()):
+        return None
+    if group.label in rule.get("unturned_if_sliding", ()) and reading.integer("sliding_window", 0) is not None:
+        return None
+    if rule.get("turns") == "none":
+        return None
+    if rule.get("turns_if") and not _condition(reading, rule["turns_if"]):
+        return None
+    label = rule.get("label_of", {}).get(group.label, group.label)
+    if label in blocks:
+        return blocks[label]
+    if None in blocks:
+        return blocks[None]
+    detail = f"the RoPE block has no {label}: it has {', '.join(str(each) for each in blocks)}"
+    raise Refusal(reading.at("rope_parameters") + f"/{label}", "missing", detail)
+
+
+def _condition(reading: Reading, condition: Mapping[str, Any]) -> bool:
+    value = reading.find(condition["key"])
+    return value is not None and value.value == condition["value"]
+
+
+def _without(reading: Reading, context: Context, group: Group) -> Use:
+    """Layers that know no positions."""
+    attends = group.label not in WITHOUT_ATTENTION
+    window, size = window_of(reading, group.label) if attends else (None, None)
+    facts, addresses, notes = temperature_of(reading, None, context, turned=False)
+    if attends:
+        addresses = {**addresses, "mask": mask_address(reading, window, size, context)}
+    said = "these layers have no positional encoding" if attends else f"{group.label}: no attention, nothing turns"
+    return Use(
+        role=context.role,
+        scope=reading.where,
+        model_type=reading.type.name,
+        encoding="none",
+        layer_type=group.label,
+        layers=group.layers,
+        facts=facts if attends else {},
+        notes=(said, *notes) if attends else (said,),
+        window=window,
+        addresses=addresses if attends else {},
+    )
+
+
+def _with(reading: Reading, context: Context, group: Group, block: Block, notes: tuple[str, ...]) -> Use:
+    parameters, extra = parameters_of(reading, group.label, block, context)
+    shared = {name: value for name, value in parameters.items() if name not in OF_ROTATION}
+    tables = _asked(shared, context)
+    window, size = window_of(reading, group.label)
+    facts, addresses, more = temperature_of(reading, block, context, turned=True)
+    axes, said = sections_address(reading, block, shared, context)
+    addresses = {
+        **_addresses(shared, parameters, tables),
+        **axes,
+        "mask": mask_address(reading, window, size, context),
+        **addresses,
+    }
+    return Use(
+        role=context.role,
+        scope=reading.where,
+        model_type=reading.type.name,
+        encoding="rope",
+        scheme=("encodings", "rope"),
+        layer_type=group.label,
+        layers=group.layers,
+        parameters=parameters,
+        facts={**_facts(reading, tables, block), **_label(reading, group), **facts},
+        notes=(*notes, *extra, *said, *more, *_notes(reading, tables)),
+        window=window,
+        addresses=addresses,
+    )
+
+
+def _asked(shared: Mapping[str, Value], context: Context) -> Asked:
+    """The tables; what is missing is missing in the block."""
+    try:
+        return ask("encodings", "rope", shared, length=context.length)
+    except Refusal as error:
+        (fault,) = error.faults
+        if fault.code != "missing":
+            raise
+        block = shared["rope_type"].key.rpartition("/")[0]
+        raise Refusal(block + fault.parameter, fault.code, fault.detail) from None
+
+
+def _addresses(shared: Mapping[str, Value], parameters: Mapping[str, Value], tables: Asked) -> dict[str, Address]:
+    unplaced = {name: value for name, value in shared.items() if name != "pairing"}
+    rotation = {name: value for name, value in parameters.items() if name != "dim"}
+    return {
+        "tables": tables.address(),
+        "frequencies": ask("encodings", "rope", unplaced, output="frequencies").address(),
+        "rotation": ask("apply", "rope", rotation).address(),
+    }
+
+
+def _facts(reading: Reading, tables: Asked, block: Block) -> dict[str, Any]:
+    facts: dict[str, Any] = dict(tables.facts())
+    if not reading.type.rule.get("softmax_factor"):
+        facts.pop("softmax_factor", None)
+    for name in ("mrope_section", "xdrope_section"):
+        if block.value(name) is not None:
+            facts["mrope_section"] = block.value(name)
+    return facts
+
+
+def _label(reading: Reading, group: Group) -> dict[str, Any]:
+    """What the class calls the RoPE of these layers, where that is another word."""
+    label = reading.type.rule.get("label_of", {}).get(group.label)
+    return {} if label is None else {"rope_label": label}
+
+
+def _notes(reading: Reading, tables: Asked) -> list[str]:
+    own = reading.type.rule.get("notes", [])
+    return [*own, *tables.notes()]
+
+
+def head_width(reading: Reading, label: str | None) -> Value:
+    """How many channels a head that turns has, by the class's own rule."""
+    rule = reading.type.rule
+    key = rule.get("head_of", {}).get(label) or rule.get("head", "head_dim")
+    _refuse_null_head(reading)
+    # A class without such a field takes the file's head_dim after it has set its own.
+    stated = reading.document.get("head_dim") if "head_dim" not in reading.type.fields else None
+    if stated is not None and not rule.get("head_fixed"):
+        return reading.needed("head_dim")
+    if "head_sum" in rule:
+        return _summed(reading, rule["head_sum"])
+    if key != "ratio":
+        given = reading.integer(key, 0)
+        if given is not None and given.value:
+            return given
+    return _ratio(reading)
+
+
+def _refuse_null_head(reading: Reading) -> None:
+    if "head_dim" in reading.document and reading.document["head_dim"] is None:
+        own = reading.type.fields.get("head_dim", 1 if reading.type.rule.get("head") else None)
+        if own is not None:
+            detail = f"head_dim is null, and {reading.type.name} has no rule for that: leave it out for {own}"
+            raise Refusal(reading.at("head_dim"), "type", detail)
+
+
+def _ratio(reading: Reading) -> Value:
+    """The width of the model over its heads."""
+    rule = reading.type.rule
+    width, heads = reading.needed(rule.get("width", "hidden_size")), reading.needed("num_attention_heads")
+    if width.value < heads.value or (width.value % heads.value and not rule.get("floors")):
+        first, second = (each.key.rpartition("/")[2] for each in (width, heads))
+        detail = f"{first} is {width.value} and {second} is {heads.value}: the heads have no whole width"
+        raise Refusal(heads.key, "conflict", detail)
+    return width.replaced(rule.get("times", 1) * width.value // heads.value)
+
+
+def _summed(reading: Reading, keys: Sequence[str]) -> Value:
+    first, *others = (reading.needed(key) for key in keys)
+    return first.replaced(first.value + sum(other.value for other in others))
+
+
+def parameters_of(
+    reading: Reading, label: str | None, block: Block, context: Context
+) -> tuple[dict[str, Value], list[str]]:
+    """Our parameters of a block, in the order of the answer, and what deserves saying of what was left out."""
+    notes: list[str] = []
+    found: dict[str, Value] = {"dim": head_width(reading, label)}
+    found |= {"base": block.keys["rope_theta"]} if "rope_theta" in block.keys else {}
+    share = _share(reading, block, notes)
+    if share is not None:
+        found["partial_rotary_factor"] = share
+    width = reading.type.rule.get("rotary_dim")
+    turned = reading.integer(width) if width else None
+    if turned is not None:
+        found["rotary_dim"] = turned
+    found["rope_type"] = block.keys["rope_type"]
+    for name in TAKES.get(block.rope_type, ()):
+        if name in block.keys:
+            found[name] = block.keys[name]
+    _lengths(reading, block, found, context)
+    if _crashes(reading, block):
+        notes.append(
+            f"transformers fails on {block.rope_type} without head_dim; the plan is that of {found['dim'].value}"
+        )
+    convention, said = behaviour(reading, block, context)
+    return {**found, **convention}, [*notes, *said]
+
+
+def _crashes(reading: Reading, block: Block) -> bool:
+    """Some classes leave head_dim null, and these scalings of transformers cannot do with that."""
+    scaled = block.rope_type in ("yarn", "dynamic", "longrope")
+    return scaled and bool(reading.type.rule.get("null_head")) and reading.document.get("head_dim") is None
+
+
+def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
+    """The share of the head that turns: unscaled RoPE of most classes turns all, whatever the file says."""
+    share = block.keys.get("partial_rotary_factor")
+    if share is None or share.value == 1:
+        return None
+    if block.rope_type == "default" and not reading.type.rotary.startswith("partial"):
+        notes.append(f"{share.key} has no effect: unscaled, the class turns the whole head")
+        return None
+    return share
+
+
+def _lengths(reading: Reading, block: Block, found: dict[str, Value], context: Context) -> None:
+    """The longest context, where it decides something, and the length that a first call of the model has."""
+    longest = reading.integer("max_position_embeddings")
+    ratio = block.rope_type in ("yarn", "longrope") and ("factor" not in found or context.options.preset == "vllm")
+    if longest is not None and (ratio or block.rope_type == "dynamic"):
+        found["max_position_embeddings"] = longest
+    if block.rope_type in ("dynamic", "longrope"):
+        whole = context.options.preset == "vllm" and longest is not None
+        length = longest.value if whole and longest is not None else context.options.length
+        found["seq_len"] = Value(length, "rewritten", longest.key if longest else reading.where)

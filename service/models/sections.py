@@ -1,0 +1,50 @@
+"""M-RoPE: which axis turns which pair of a text model that sees pictures."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.engine.errors import Refusal
+from service.models.addresses import ask
+from service.models.context import Context
+from service.models.plan import Address, Value
+from service.models.reading import Reading
+from service.models.rope_blocks import Block
+
+SHARED = ("dim", "base", "pairing", "arithmetic")
+EXAMPLE_GRID = "2,3,4"
+
+
+def sections_address(
+    reading: Reading, block: Block, parameters: Mapping[str, Value], context: Context
+) -> tuple[dict[str, Address], list[str]]:
+    """The tables for positions on several axes; of text all axes are equal, and `tables` says the same."""
+    rule: Mapping[str, Any] | None = reading.type.rule.get("mrope")
+    if rule is None or block.rope_type != "default":
+        return {}, []
+    stated = block.keys.get("mrope_section") or block.keys.get("xdrope_section")
+    own = rule.get("sections")
+    if stated is None and own is None:
+        return {}, []
+    sections = stated or Value(own, "class default", reading.at("rope_parameters") + "/mrope_section")
+    if not isinstance(sections.value, list):
+        raise Refusal(sections.key, "type", "mrope_section must be a list of whole numbers")
+    found = {name: value for name, value in parameters.items() if name in SHARED}
+    width = (
+        int(parameters["dim"].value * float(parameters["partial_rotary_factor"].value))
+        if "partial_rotary_factor" in parameters
+        else None
+    )
+    if width is not None:
+        found["rotary_dim"] = parameters["partial_rotary_factor"].replaced(width)
+    found["sections"] = sections
+    convention = {name: str(value) for name, value in rule.items() if name not in ("sections",)}
+    if context.options.preset == "llama.cpp" and convention.get("section_rule") == "interleaved":
+        convention["section_rule"] = "interleaved-ggml"
+        found["sections"] = sections.replaced([*sections.value, 0])
+    grid = EXAMPLE_GRID if len(found["sections"].value) == 3 else ",".join(["2"] * len(found["sections"].value))
+    try:
+        return {"axes": ask("encodings", "rope-axes", found, **convention, grid=grid).address()}, []
+    except Refusal as error:
+        if sections.source == "config":
+            raise
+        return {}, [f"the sections that the class assumes do not fit: {error}; state mrope_section"]

@@ -1,0 +1,73 @@
+"""Factors on queries that grow with the position: Llama 4, Ministral 3, Mistral 4, Beam, Qwen's log n."""
+
+from typing import Any
+
+from service.models.addresses import ask
+from service.models.context import Context
+from service.models.plan import Address, Value
+from service.models.reading import Reading
+from service.models.rope_blocks import Block
+
+Found = tuple[dict[str, Any], dict[str, Address], tuple[str, ...]]
+NONE: Found = ({}, {}, ())
+
+
+def temperature_of(reading: Reading, block: Block | None, context: Context, *, turned: bool) -> Found:
+    """Facts, the address of the factors, and notes; nothing where the layers have none."""
+    schedule = reading.type.rule.get("temperature")
+    if schedule == "llama4":
+        return NONE if turned else _llama4(reading, context)
+    if schedule == "ministral3" and block is not None:
+        return _ministral(reading, block, context)
+    if schedule == "log-n":
+        return _log_n(reading, context)
+    if schedule == "beam":
+        return _answer({"schedule": Value("beam", "class default", f"{reading.where}/model_type")}, context, "beam")
+    return NONE
+
+
+def _llama4(reading: Reading, context: Context) -> Found:
+    tuned = reading.find("attn_temperature_tuning")
+    if tuned is None or not tuned.value:
+        return NONE
+    longest = reading.integer("max_position_embeddings")
+    if context.options.preset == "vllm" and longest is not None and longest.value <= 32_768:
+        return {}, {}, ("vLLM tunes the temperature only where its max_model_len is above 32768",)
+    found = {
+        "schedule": Value("llama4", "config" if reading.has("attn_temperature_tuning") else "class default", tuned.key)
+    }
+    floor, scale = reading.integer("floor_scale"), reading.number("attn_scale")
+    if floor is not None:
+        found["floor_scale"] = floor
+    if scale is not None:
+        found["attn_scale"] = scale
+    facts, addresses, notes = _answer(found, context, "1 + attn_scale ln(1 + floor((p + 1) / floor_scale))")
+    note = "transformers takes p from the slot of the cache, not from the position id"
+    return facts, addresses, (*notes, note)
+
+
+def _ministral(reading: Reading, block: Block, context: Context) -> Found:
+    beta = block.keys.get("llama_4_scaling_beta")
+    length = block.keys.get("original_max_position_embeddings")
+    if beta is None or not beta.value or length is None:
+        return NONE
+    found = {
+        "schedule": Value("ministral3", "class default", f"{reading.where}/model_type"),
+        "floor_scale": length,
+        "attn_scale": beta,
+    }
+    return _answer(found, context, "1 + beta ln(1 + floor(p / original_max_position_embeddings)), after the rotation")
+
+
+def _log_n(reading: Reading, context: Context) -> Found:
+    used, length = reading.find("use_logn_attn"), reading.integer("seq_length", 2)
+    if used is None or not used.value or length is None:
+        return NONE
+    found = {"schedule": Value("log-n", "config", used.key), "floor_scale": length}
+    return _answer(found, context, "log_(seq_length)(p) beyond seq_length, p counted from 1")
+
+
+def _answer(found: dict[str, Value], context: Context, formula: str) -> Found:
+    address = ask("encodings", "temperature", found, length=context.length).address()
+    values = {name: value.value for name, value in found.items()}
+    return {"temperature": formula, "temperature_parameters": values}, {"temperature": address}, ()
