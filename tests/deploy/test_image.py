@@ -161,6 +161,8 @@ def test_the_image_serves_and_stops(environment_folder: Path) -> None:
         cos, sin = np.load(io.BytesIO(body))
         assert cos[1].tolist() == np.cos(np.array([1, 0.01, 1, 0.01])).astype(np.float32).tolist()
         assert sin[0].tolist() == [0, 0, 0, 0]
+        status, body = get(port, "/v1/encodings/sinusoidal.png?length=50&dim=128")
+        assert (status, body[:8]) == (200, b"\x89PNG\r\n\x1a\n")
         assert Path(f"/proc/{pid}/status").read_text().split("Uid:")[1].split()[:4] == ["10001"] * 4
         assert subprocess.run(final_command(environment_folder, port, check), check=False).returncode == 0
         os.kill(pid, signal.SIGTERM)
