@@ -62,7 +62,7 @@ ARRAYS: dict[str, tuple[str, ...]] = {
     "positions/multimodal": (),
     "apply/sinusoidal": ("x", "positions"),
     "apply/rope": ("q", "k", "positions", "from_positions"),
-    "apply/rope-axes": ("q", "k", "positions"),
+    "apply/rope-axes": ("q", "k", "positions", "from_positions"),
     "apply/permutation": ("x",),
     "apply/alibi": ("x", "attention_mask"),
     "apply/t5": ("x", "table"),
