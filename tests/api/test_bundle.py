@@ -125,8 +125,8 @@ def test_a_pasted_block_in_an_address(direct: Client) -> None:
 
 
 def test_a_large_one_streams() -> None:
-    """Ten times the memory that work may take, in blocks; the file is whole."""
-    small: dict[str, Any] = {"memory_bytes": 32 << 20, "table_cache_bytes": 0, "stream_bytes": 1 << 20}
+    """Eight times the memory that work may take, in blocks; the file is whole."""
+    small: dict[str, Any] = {"memory_bytes": 40 << 20, "table_cache_bytes": 0, "stream_bytes": 1 << 20}
     entries = {f"t{number}": f"/v1/encodings/rope?length=16384&dim=128&base={number + 2}" for number in range(20)}
     with in_process(settings(**small)) as client:
         answer = bundle(client, entries)

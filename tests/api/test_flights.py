@@ -135,7 +135,7 @@ def test_what_has_no_place_in_memory_now_is_sent_in_blocks() -> None:
     with in_process(settings(stream_bytes=1000)) as client:
         whole = client.get(TABLE.replace("3000", "12000")).content
         held = client.resources.replies.held_bytes
-    with in_process(settings(stream_bytes=1000, memory_bytes=10 * 2**20)) as client:
+    with in_process(settings(stream_bytes=1000, memory_bytes=26 * 2**20)) as client:
         reply = client.get(TABLE.replace("3000", "12000"))
         assert reply.status_code == 200
         assert reply.content == whole

@@ -258,7 +258,7 @@ def test_masks_are_truth_values(direct: Client) -> None:
 
 
 def test_an_answer_that_streams() -> None:
-    with in_process(settings(memory_bytes=24 << 20, table_cache_bytes=0)) as client:
+    with in_process(settings(memory_bytes=40 << 20, table_cache_bytes=0)) as client:
         request = {"parameters": {"length": 65536, "dim": 256, "binary_data_output": True}}
         found = outputs(infer(client, "encodings.rope", request))
         assert found["sin"].shape == (65536, 256)
@@ -413,7 +413,7 @@ def test_a_length_of_the_header_that_is_wrong(length: str, says: str, direct: Cl
         ("POST", "/v2/models/rope/infer", 404, "there is no model rope"),
         ("GET", "/v2/nothing", 404, "there is nothing at /v2/nothing"),
         ("GET", "/v2/models/encodings.rope/infer", 405, "GET is not possible here"),
-        ("GET", "/v2?" + "x" * 9000, 414, "the address has 9003 bytes"),
+        ("GET", "/v2?" + "x" * 9000, 414, "the address has 9004 bytes"),
     ],
 )
 def test_addresses_that_are_wrong(method: str, path: str, status: int, says: str, direct: Client) -> None:

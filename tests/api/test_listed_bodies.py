@@ -37,7 +37,11 @@ def test_a_list_longer_than_any_address(client: Client) -> None:
     assert found == [[hour % 24, hour // 24] for hour in range(2000)]
     few = stamps[:600]
     apart = client.post(DISTANCE, json={"timestamps": few}).json()
-    assert apart["facts"] == {"times": 600, "largest_distance": 599}
+    assert apart["facts"] == {
+        "times": 600,
+        "largest_distance": 599,
+        "table_bytes_per_channel": 4 * 600 * 600,
+    }
     positions = client.post(DISTANCE.partition("&")[0], json={"positions": list(range(600))}).json()
     assert apart["tensors"] == positions["tensors"]
 

@@ -218,7 +218,8 @@ def test_a_problem_is_small_whatever_was_sent(client: Client) -> None:
     document = refused(
         client.get(f"{ROPE}?" + "&".join(f"a{number:x}=" for number in range(900))), "invalid-parameters"
     )
-    assert len(document["errors"]) == 20
+    # Each says what is known, so fewer than twenty find a place.
+    assert 8 <= len(document["errors"]) <= 20
     repeated = "&".join(f"a{number}=1&a{number}=2" for number in range(30))
     assert len(refused(client.get(f"{ROPE}?{repeated}"), "invalid-parameters")["errors"]) == 20
     for query in (
