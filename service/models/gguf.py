@@ -5,10 +5,10 @@ llama.cpp's code: how each architecture pairs channels, Gemma 3's local base, wh
 """
 
 from collections.abc import Mapping, Sequence
-from math import log
 from typing import Any
 
 from service.engine.errors import Refusal
+from service.engine.numbers.reals import Reals
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.known import ModelType
@@ -426,10 +426,15 @@ def _yarn(header: Header, kind_of: Value, factor: Value | None, facts: dict[str,
     multiplier = header.real("rope.scaling.yarn_log_multiplier")
     if multiplier is not None and multiplier.value:
         # A ratio of logarithms and no answer of the engine: a fact of the plan, given in float64.
-        facts["softmax_factor"] = (1 + multiplier.value * log(factor.value)) ** 2
+        facts["softmax_factor"] = (1 + multiplier.value * _logarithm(factor.value)) ** 2
         found["attention_factor"] = multiplier.replaced(1.0)
         return found
     given = header.real("rope.scaling.attn_factor")
     if given is not None and given.value != 1:
-        found["attention_factor"] = given.replaced(given.value * (1 + 0.1 * log(factor.value)))
+        found["attention_factor"] = given.replaced(given.value * (1 + 0.1 * _logarithm(factor.value)))
     return found
+
+
+def _logarithm(factor: float) -> float:
+    """ln, rounded once: the same on every machine."""
+    return float(Reals.of([factor]).logarithm().rounded()[0])

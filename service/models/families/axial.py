@@ -145,8 +145,7 @@ def _base(reading: Reading) -> Value:
         found = reading.number("rope_theta")
         return found if found is not None else Value(100.0, "class default", reading.at("rope_theta"))
     block = rope_blocks(reading, []).blocks[None]
-    if block is None:
-        return Value(10_000.0, "class default", reading.at("rope_parameters"))
+    assert block is not None  # no tower's class takes rope_theta null for "no rotation"
     if block.rope_type not in ("axial", "default"):
         place = block.keys["rope_type"].key
         raise Refusal(place, "unsupported", f"{reading.type.name} turns unscaled only: rope_type {block.rope_type}")
@@ -166,7 +165,9 @@ def _example(reading: Reading, merge: int, row: Mapping[str, Any]) -> Value:
     if row.get("memory"):
         sizes = reading.find("memory_attention_rope_feat_sizes")
         if sizes is not None and isinstance(sizes.value, (list, tuple)) and len(sizes.value) == 2:
-            return Value([int(each) for each in sizes.value], sizes.source, sizes.key)
+            if any(type(each) is not int or each < 1 for each in sizes.value):
+                raise Refusal(sizes.key, "type", "two sizes are needed, rows and columns, such as [64, 64]")
+            return Value(list(sizes.value), sizes.source, sizes.key)
     found = reading.find("image_size"), reading.find("patch_size")
     if all(each is not None and each.value is not None for each in found):
         key, (rows, columns) = grid(reading, "image_size", "patch_size")

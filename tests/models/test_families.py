@@ -1,0 +1,143 @@
+"""What single families and headers do with keys that few files have."""
+
+from decimal import Decimal, localcontext
+from typing import Any
+
+import pytest
+
+from service.engine.errors import Refusal
+from service.models import Plan, Use, resolve
+from tests.models.plans import values
+
+
+def plan(**keys: Any) -> Plan:
+    return resolve(keys)
+
+
+def refused(**keys: Any) -> tuple[str, str]:
+    with pytest.raises(Refusal) as found:
+        plan(**keys)
+    (fault,) = found.value.faults
+    return fault.parameter, fault.detail
+
+
+def header(architecture: str, **keys: Any) -> dict[str, Any]:
+    """A GGUF header: keys with the architecture in front."""
+    sizes = {"attention.head_count": 4, "embedding_length": 32}
+    named = {f"{architecture}.{name.replace('__', '.')}": value for name, value in {**sizes, **keys}.items()}
+    return {"general.architecture": architecture, **named}
+
+
+def only(document: dict[str, Any]) -> Use:
+    (use,) = resolve(document).uses
+    return use
+
+
+def test_sizes_of_a_tower_that_are_no_sizes() -> None:
+    key = "memory_attention_rope_feat_sizes"
+    for sizes in (["a", "b"], [16, True], [16, 0], [16, 1.5]):
+        place, detail = refused(model_type="edgetam_video", **{key: sizes})
+        assert place == f"/{key}"
+        assert "such as [64, 64]" in detail
+    tower = next(use for use in plan(model_type="edgetam_video", **{key: [16, 24]}).uses if use.encoding == "rope-axes")
+    assert "16 rows and 24 columns" in tower.notes[0]
+
+
+def test_heads_without_a_width() -> None:
+    place, detail = refused(model_type="pixtral", hidden_size=4, num_attention_heads=16, head_dim=None)
+    assert place == "/hidden_size"
+    assert "the heads have no width" in detail
+
+
+def test_dinov3_turns_unscaled() -> None:
+    scaled = {"rope_type": "yarn", "factor": 2}
+    assert refused(model_type="dinov3_vit", rope_parameters=scaled)[0] == "/rope_parameters"
+    tower = plan(model_type="dinov3_vit", rope_theta=50, rope_parameters={"rope_type": "default"}).uses[-1]
+    assert values(tower)["base"] == 50
+
+
+def test_mpt_reads_no_maximum_of_its_bias() -> None:
+    said = only({"model_type": "mpt", "attn_config": {"alibi": True, "alibi_bias_max": 16}})
+    assert said.notes == ("alibi_bias_max is read by nothing: the class uses 8",)
+    assert "alibi_bias_max" not in values(said)
+
+
+def test_deberta_by_its_own_distance() -> None:
+    bias = plan(model_type="deberta", relative_attention=True, max_relative_positions=100).uses[-1]
+    longest = plan(model_type="deberta", relative_attention=True, max_position_embeddings=300).uses[-1]
+    assert (values(bias)["left"], values(longest)["left"]) == (100, 300)
+
+
+def test_yolos_with_and_without_tables_between_layers() -> None:
+    assert len(plan(model_type="yolos").uses) == 2
+    (one,) = plan(model_type="yolos", use_mid_position_embeddings=False).uses
+    assert values(one)["rows"] == 32 * 54 + 1 + 100
+
+
+def test_a_picture_of_too_many_patches() -> None:
+    place, detail = refused(model_type="vit", image_size=100_000_000, patch_size=1)
+    assert place == "/image_size"
+    assert "makes a table of 10000000000000001 rows" in detail
+
+
+def test_a_table_without_rows_has_a_look_up_alone() -> None:
+    use = next(each for each in plan(model_type="bert", max_position_embeddings=0).uses if each.encoding == "learned")
+    assert set(use.addresses) == {"lookup"}
+
+
+def test_a_key_of_null_is_what_the_code_holds() -> None:
+    bias = plan(model_type="t5", relative_attention_max_distance=None).uses[0]
+    assert (values(bias)["max_distance"], bias.parameters["max_distance"].source) == (128, "class default")
+
+
+# GGUF
+
+
+def test_heads_of_a_header_that_differ_by_layer() -> None:
+    bias = only(header("bloom", attention__head_count=[8, 16, 4]))
+    assert values(bias) == {"heads": 16, "form": "key-only", "arithmetic": "float32"}
+    steeper = only(header("bloom", attention__max_alibi_bias=16.0))
+    assert values(steeper)["alibi_bias_max"] == 16.0
+
+
+def test_an_encoder_has_no_decoder() -> None:
+    assert [use.role for use in resolve(header("t5encoder")).uses] == ["encoder-attention"]
+    roles = [use.role for use in resolve(header("t5")).uses]
+    assert {"encoder-attention", "decoder-attention"} <= set(roles)
+
+
+def test_the_divisors_of_a_header() -> None:
+    given = only({**header("llama"), "rope_freqs.weight": [1, 1, 2, 8]})
+    assert (values(given)["rope_type"], values(given)["divisors"]) == ("divisors", [1, 1, 2, 8])
+    named = only({**header("llama"), "rope_freqs.sha256": "00"})
+    assert "the file has a tensor rope_freqs: give its values as rope_freqs.weight, a list" in named.notes
+
+
+def test_longrope_of_a_header_is_before_its_tensors() -> None:
+    use = only(header("phi3", rope__scaling__type="longrope"))
+    assert values(use)["rope_type"] == "default"
+    assert any("rope_factors_short" in note for note in use.notes)
+
+
+def test_yarn_of_a_header() -> None:
+    scaled = {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}
+    place, detail = refused(**header("llama", **scaled))
+    assert "original_max_position_embeddings is missing" in detail
+    assert refused(**header("llama", rope__scaling__type="yarn"))[0] == "/llama.rope.scaling.factor"
+    use = only(header("llama", **scaled, rope__scaling__original_context_length=2048, rope__scaling__attn_factor=0.8))
+    with localcontext(prec=40):
+        expected = Decimal("0.8") * (1 + Decimal("0.1") * Decimal(4).ln())
+    assert values(use)["attention_factor"] == pytest.approx(float(expected), rel=1e-15)
+    plain = only(header("llama", **scaled, rope__scaling__original_context_length=2048, rope__scaling__attn_factor=1.0))
+    assert "attention_factor" not in values(plain)
+    assert place
+
+
+def test_the_softmax_factor_of_a_header() -> None:
+    keys = {"rope__scaling__type": "yarn", "rope__scaling__factor": 40.0, "rope__dimension_count": 8}
+    keys |= {"rope__scaling__yarn_log_multiplier": 0.0707, "rope__scaling__original_context_length": 4096}
+    use = only(header("deepseek2", **keys))
+    assert values(use)["attention_factor"] == 1.0
+    with localcontext(prec=40):
+        expected = (1 + Decimal("0.0707") * Decimal(40).ln()) ** 2
+    assert use.facts["softmax_factor"] == pytest.approx(float(expected), rel=1e-14)
