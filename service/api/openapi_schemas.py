@@ -47,8 +47,6 @@ def of_scheme(scheme: AnyScheme) -> Schema:
     found[f"{name}Parameters"] = _answered(scheme, name)
     found[f"{name}Tensors"] = _tensors(scheme)
     found[f"{name}Answer"] = _answer(scheme, name)
-    if scheme.pasted is not None:
-        found[f"{name}Layers"] = _layers(name)
     if scheme.presets:
         found[f"{name}Preset"] = {"type": "string", "enum": list(scheme.presets)}
     if has_several(scheme):
@@ -68,7 +66,13 @@ def _answered(scheme: AnyScheme, name: str) -> Schema:
     for schema in whole["properties"].values():
         schema.pop("default", None)
     whole["properties"] |= structured_schema(scheme, name)[0]
-    return whole | {"description": "Every parameter, defaults filled in; null for what was left out."}
+    described = "Every parameter, defaults filled in; null for what was left out."
+    if scheme.pasted is not None:
+        # One object with optional members: of a choice between two, clients in many languages make nothing usable.
+        whole["properties"] |= _layers(name)
+        del whole["required"]
+        described += " Where a pasted block holds one object for each type of layer: layers and without, and no other."
+    return whole | {"description": described}
 
 
 def _answer(scheme: AnyScheme, name: str) -> Schema:
@@ -76,7 +80,7 @@ def _answer(scheme: AnyScheme, name: str) -> Schema:
         "family": {"const": scheme.family, "type": "string"},
         "scheme": {"const": scheme.name, "type": "string"},
         "revision": {"type": "integer", "description": "Changes whenever the numbers of the scheme would."},
-        "parameters": _stated(scheme, name),
+        "parameters": ref(f"{name}Parameters"),
         "facts": {"type": "object", "additionalProperties": True, "description": "What follows from the parameters."},
         "notes": {**TEXTS, "description": "What deserves saying about this convention."},
         "tensors": ref(f"{name}Tensors"),
@@ -84,21 +88,11 @@ def _answer(scheme: AnyScheme, name: str) -> Schema:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def _stated(scheme: AnyScheme, name: str) -> Schema:
-    """The parameters; where a pasted object can speak of several types of layer, perhaps those of each."""
-    own = ref(f"{name}Parameters")
-    return own if scheme.pasted is None else {"anyOf": [own, ref(f"{name}Layers")]}
-
-
 def _layers(name: str) -> Schema:
     layers = {"type": "object", "additionalProperties": ref(f"{name}Parameters")}
-    without = {**TEXTS, "description": "Types of layer that have no encoding."}
     return {
-        "type": "object",
-        "description": "The parameters of each type of layer, where a pasted block holds one object for each.",
-        "properties": {"layers": layers, "without": without},
-        "required": ["layers", "without"],
-        "additionalProperties": False,
+        "layers": layers | {"description": "The parameters of each type of layer."},
+        "without": {**TEXTS, "description": "Types of layer that have no encoding."},
     }
 
 
