@@ -370,7 +370,12 @@ def test_shifts_add_up(direct: Client) -> None:
 
 @pytest.mark.parametrize(
     ("query", "parameter"),
-    [("dim=7", "dim"), ("dim=8&length=300000", "length"), (f"dim=8&shift={2**53}&offset=1", "shift")],
+    [
+        ("dim=7", "dim"),
+        ("dim=4098", "dim"),
+        ("dim=8&length=300000", "length"),
+        (f"dim=8&shift={2**53}&offset=1", "shift"),
+    ],
 )
 def test_shift_refuses(direct: Client, query: str, parameter: str) -> None:
     assert faulty(direct, f"{SHIFT}?{query}") == parameter
@@ -585,7 +590,12 @@ def test_attention_says_what_has_no_effect(direct: Client) -> None:
 
 @pytest.mark.parametrize(
     ("query", "parameter"),
-    [("length=8193", "length"), ("length=8192&depth=2", "depth"), ("length=8&of=rope&dim=7", "dim")],
+    [
+        ("length=8193", "length"),
+        ("length=8192&depth=2", "depth"),
+        ("length=8&of=rope&dim=7", "dim"),
+        ("length=8192&of=rope&dim=512", "length"),
+    ],
 )
 def test_attention_refuses(direct: Client, query: str, parameter: str) -> None:
     assert faulty(direct, f"{ATTENTION}?{query}") == parameter

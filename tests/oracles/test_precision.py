@@ -139,6 +139,13 @@ def test_what_is_too_much_is_refused_with_what_would_do(direct: Client) -> None:
     answer = direct.get(PRECISION, params={"length": "1000000000", "dim": "128"})
     assert answer.status_code == 422
     (fault,) = answer.json()["errors"]
-    assert (fault["parameter"], fault["limit"], fault["requested"]) == ("length", 2**24 // 64, 10**9)
+    assert (fault["parameter"], fault["limit"], fault["requested"]) == ("length", 2**23 // 64, 10**9)
     assert direct.get(PRECISION, params={"length": "9", "dim": "8", "base": "0.5"}).status_code == 422
     assert direct.get(PRECISION, params={"length": "9", "dim": "7"}).status_code == 422
+
+
+def test_wider_heads_than_any_models_are_refused(direct: Client) -> None:
+    answer = direct.get(PRECISION, params={"length": "2", "dim": "8194"})
+    assert answer.status_code == 422
+    (fault,) = answer.json()["errors"]
+    assert (fault["parameter"], fault["limit"], fault["requested"]) == ("dim", 8192, 8194)

@@ -17,6 +17,7 @@ from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rounding import nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, Usage, unused
 
+MOST_ANGLES = 1 << 20
 MOST_WEIGHTS = 1 << 26  # of all layers: about half a second
 LOWEST = -600.0
 
@@ -61,6 +62,11 @@ def _tensors(params: Attention, _inputs: Inputs) -> Tensors:
         if params.dim % 2:
             raise Refusal("dim", "odd", f"dim is {params.dim}; channels turn in pairs: {params.dim + 1} would do")
         fastest(Rotary(base=params.base), params.dim)
+        pairs = params.dim // 2
+        if params.length * pairs > MOST_ANGLES:
+            most = MOST_ANGLES // pairs
+            detail = f"{params.length} positions of {pairs} pairs are asked for; length={most} would do"
+            raise Refusal("length", "out_of_range", detail, limit=most, requested=params.length)
     return {"profile": Tensor(("layer", "position"), (params.depth, params.length), "float32")}
 
 

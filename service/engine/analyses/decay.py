@@ -10,7 +10,7 @@ from service.engine.attention.bucket_bias import BucketBias, bucket_of, first_di
 from service.engine.attention.slopes import Slopes, factors
 from service.engine.attention.weights import refuse_table, table
 from service.engine.errors import Refusal
-from service.engine.numbers.dots import root, sums
+from service.engine.numbers.dots import root, running_sums, sums
 from service.engine.numbers.pairs import Pair, add, divide, multiply
 from service.engine.numbers.reals import Reals
 from service.engine.numbers.sines import Angles
@@ -114,13 +114,8 @@ def _of_waves(params: Decay, _inputs: Inputs) -> dict[str, Array]:
 
 def _partial_sums(cosines: Pair, sines: Pair) -> Pair:
     """The sum of |S_j|, S_j the sum of the first j of e^(i d w_k)."""
-    zero = Pair(*np.zeros((2, len(cosines.high))))
-    real = imaginary = total = zero
-    for pair in range(cosines.high.shape[1]):
-        column = np.s_[:, pair]
-        real, imaginary = add(real, cosines.at(column)), add(imaginary, sines.at(column))
-        total = add(total, root(add(multiply(real, real), multiply(imaginary, imaginary))))
-    return total
+    real, imaginary = running_sums(cosines), running_sums(sines)
+    return sums(root(add(multiply(real, real), multiply(imaginary, imaginary))))
 
 
 def _of_alibi(params: Decay, _inputs: Inputs) -> dict[str, Array]:

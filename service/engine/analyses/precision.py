@@ -18,8 +18,10 @@ from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor,
 
 ARITHMETICS = ("exact", "float32", "ggml", "bfloat16", "bfloat16-positions")
 COMPUTED: tuple[Arithmetic, ...] = ("exact", "float32", "ggml")
-MOST_ANGLES = 1 << 24  # computed in every arithmetic before the first byte: about three seconds
+MOST_ANGLES = 1 << 23  # computed in every arithmetic before the first byte: some three seconds
 BLOCK_ANGLES = 1 << 16
+LEAST_ROWS = 64
+WIDEST = 8192  # of the heads of models, none is a twentieth as wide
 
 
 class Precision(Scaling, Positioned):
@@ -48,12 +50,15 @@ def _tensors(params: Precision, inputs: Inputs) -> Tensors:
     width = _width(params)
     for arithmetic in COMPUTED:
         fastest(_rotary(params, arithmetic), width)
+    if width > WIDEST:
+        detail = f"dim is {params.dim}, of which {width} channels turn; arithmetics are compared of {WIDEST} at most"
+        raise Refusal("dim", "out_of_range", detail, limit=WIDEST, requested=width)
     (count,) = where(params, inputs).shape
     if count * (width // 2) > MOST_ANGLES:
         raise Refusal(
             "length",
             "out_of_range",
-            f"{count} positions of {width // 2} pairs are asked for; 2^24 angles are compared at most: "
+            f"{count} positions of {width // 2} pairs are asked for; 2^23 angles are compared at most: "
             f"ask for {MOST_ANGLES // (width // 2)} positions, from an offset",
             limit=MOST_ANGLES // (width // 2),
             requested=count,
@@ -68,7 +73,8 @@ def _prepare(params: Precision, inputs: Inputs) -> Differences:
     (count,) = where(params, inputs).shape
     found = Differences(*np.zeros((2, len(ARITHMETICS), len(ARITHMETICS))))
     found.position[...] = float(part(params, inputs, 0, 1)[0])
-    step = max(1, BLOCK_ANGLES // width)
+    # Fewer rows at a time would be computed one by one.
+    step = max(LEAST_ROWS, BLOCK_ANGLES // width)
     for start in range(0, count, step):
         at = part(params, inputs, start, min(start + step, count))
         _compare([_tables(name, angles, at, width // 2) for name in ARITHMETICS], at, found)

@@ -14,6 +14,7 @@ from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme,
 from service.engine.sinusoids import SinusoidalTable, channels, fastest, frequencies, table_angles, write_table
 from service.engine.waves import FARTHEST, Waves
 
+WIDEST = 4096  # a matrix of 64 MiB
 MOST_VALUES = 1 << 21  # of the table that is compared with itself
 BLOCK_VALUES = 1 << 14
 
@@ -42,6 +43,9 @@ def _tensors(params: Shift, _inputs: Inputs) -> Tensors:
     if params.dim % 2:
         detail = f"dim is {params.dim}; the last sine has no cosine to turn with: {params.dim + 1} would do"
         raise Refusal("dim", "odd", detail)
+    if params.dim > WIDEST:
+        detail = f"dim is {params.dim}; the matrix has dim^2 values, and dim={WIDEST} would do"
+        raise Refusal("dim", "out_of_range", detail, limit=WIDEST, requested=params.dim)
     fastest(_table(params), params.dim)
     if params.length * params.dim > MOST_VALUES:
         most = MOST_VALUES // params.dim

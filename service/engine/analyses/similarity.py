@@ -107,8 +107,11 @@ def _rows(params: Similarity, inputs: Inputs, state: Floats, _tensor: str, start
     if "x" in inputs:
         return nearest(state[start:stop], DTYPES[params.dtype])
     by_distance = nearest(state, DTYPES[params.dtype])
-    here, there = np.arange(start, stop)[:, None], np.arange(len(state))
-    return np.ascontiguousarray(by_distance[np.abs(here - there)])
+    # Row p is the stretch of ..., 2, 1, 0, 1, 2, ... that has its 0 at place p.
+    both_ways = np.concatenate((by_distance[:0:-1], by_distance))
+    length = len(state)
+    stretches = np.lib.stride_tricks.sliding_window_view(both_ways, length)
+    return np.ascontiguousarray(stretches[length - stop : length - start][::-1])
 
 
 def _facts(params: Similarity, inputs: Inputs) -> Facts:

@@ -15,15 +15,36 @@ BLOCK_VALUES = 1 << 14
 
 
 def sums(terms: Pair) -> Pair:
-    """The sum over the last axis of each row in double-double, term after term.
+    """The sum over the last axis of each row in double-double: halves of the terms added, as often as it takes.
 
     >>> sums(Pair(np.array([[1.0, 2.0**-60]]), np.zeros((1, 2)))).low.tolist() == [2.0**-60]
     True
     """
-    total = terms.at(np.s_[..., 0])
-    for term in range(1, terms.high.shape[-1]):
-        total = add(total, terms.at(np.s_[..., term]))
-    return total
+    while (count := terms.high.shape[-1]) > 1:
+        half = count // 2
+        folded = add(terms.at(np.s_[..., :half]), terms.at(np.s_[..., half : 2 * half]))
+        terms = _beside(folded, terms.at(np.s_[..., 2 * half :]))
+    return terms.at(np.s_[..., 0])
+
+
+def running_sums(terms: Pair) -> Pair:
+    """The sums of the first 1, 2, ... terms along the last axis, in double-double.
+
+    After the step of 2^n each sum has 2^(n + 1) terms, or all before it.
+
+    >>> running_sums(Pair(np.array([[1.0, 2.0, 3.0]]), np.zeros((1, 3)))).high.tolist()
+    [[1.0, 3.0, 6.0]]
+    """
+    step = 1
+    while step < terms.high.shape[-1]:
+        later = add(terms.at(np.s_[..., step:]), terms.at(np.s_[..., :-step]))
+        terms = _beside(terms.at(np.s_[..., :step]), later)
+        step *= 2
+    return terms
+
+
+def _beside(first: Pair, second: Pair) -> Pair:
+    return Pair(*(np.concatenate(halves, axis=-1) for halves in zip(first, second, strict=True)))
 
 
 def mean_cosines(angles: Angles, length: int) -> Pair:
