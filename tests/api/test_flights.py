@@ -93,7 +93,7 @@ def test_a_large_table_is_computed_once_and_kept(streaming: Client) -> None:
         "public, max-age=31536000, immutable",
     ]
     assert len({reply.headers["etag"] for reply in replies + again}) == 1
-    assert streaming.resources.budget.in_use == 0
+    wait_until(lambda: streaming.resources.budget.in_use == 0)
     assert streaming.resources.tasks == set()
 
 
@@ -118,7 +118,7 @@ def test_who_leaves_while_it_is_made_takes_nothing_from_the_next(streaming: Clie
         wait_until(lambda: streaming.resources.under_way == {})
         assert streaming.get(target).status_code == 200
         assert gate.prepared == 1
-    assert streaming.resources.budget.in_use == 0
+    wait_until(lambda: streaming.resources.budget.in_use == 0)
 
 
 def test_a_failure_before_the_first_block_is_a_refusal(streaming: Client) -> None:
@@ -127,7 +127,7 @@ def test_a_failure_before_the_first_block_is_a_refusal(streaming: Client) -> Non
         refused(streaming.get(f"{TABLE}&base=84"), "internal-error")
         gate.failing = False
         assert streaming.get(f"{TABLE}&base=84").status_code == 200
-    assert streaming.resources.budget.in_use == 0
+    wait_until(lambda: streaming.resources.budget.in_use == 0)
 
 
 def test_what_has_no_place_in_memory_now_is_sent_in_blocks() -> None:
