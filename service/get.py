@@ -11,8 +11,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, cast
 from urllib.parse import quote
 
 from service.inprocess import Answer, Request, answer
@@ -51,7 +52,7 @@ class Get:
         """The file that an error is about, under the name that the user gave it."""
         return self.data if self.data is not None and name == self.data else self.output
 
-    def _answer(self, settings: Settings, body: BinaryIO | None, sink: "Sink") -> int:
+    def _answer(self, settings: Settings, body: BufferedReader | None, sink: "Sink") -> int:
         from service.remote import Progress, Unreachable, is_terminal
 
         reply = Answer()
@@ -97,11 +98,11 @@ def _fail(line: str, code: int = FAILED) -> int:
     return code
 
 
-def _request(target: str, body: BinaryIO | None) -> Request:
+def _request(target: str, body: BufferedReader | None) -> Request:
     path, _, query = quote(target, safe=SAFE).partition("?")
     if body is None:
         return Request("GET", path, query)
-    head = body.peek(64)[:64]  # type: ignore[attr-defined]  # buffered readers peek
+    head = body.peek(64)[:64]
     return Request("POST", path, query, media_type=media_type(head), body=body, size=_size(body))
 
 
@@ -115,16 +116,16 @@ def media_type(head: bytes) -> str:
     return JSON if head.lstrip()[:1] in (b"{", b"[") and not is_safetensors else BINARY
 
 
-def _size(body: BinaryIO) -> int | None:
+def _size(body: BufferedReader) -> int | None:
     return os.fstat(body.fileno()).st_size if body.seekable() else None
 
 
 @contextmanager
-def _body(name: str | None) -> Iterator[BinaryIO | None]:
+def _body(name: str | None) -> Iterator[BufferedReader | None]:
     if name is None:
         yield None
     elif name == STANDARD:
-        yield sys.stdin.buffer
+        yield cast(BufferedReader, sys.stdin.buffer)
     else:
         with Path(name).open("rb") as file:
             yield file

@@ -13,8 +13,9 @@ from service.api.openapi_models import MODEL_SCHEMAS, model_paths
 from service.api.openapi_operations import scheme_paths
 from service.api.openapi_parameters import needs_parameters, parameter_components, parameter_ref
 from service.api.openapi_responses import header_refs, headers, refusals, responses
-from service.api.openapi_schemas import TEXT, Schema, ref, schemas
+from service.api.openapi_schemas import schemas
 from service.api.openapi_services import bundle_paths, inference_paths, service_responses, service_schemas
+from service.api.openapi_shared import TEXT, Schema, ref
 from service.engine import SCHEMES
 
 DESCRIPTION = """\

@@ -7,7 +7,8 @@ import orjson
 
 from service.api.openapi_parameters import may_be_infinite, parameter_ref, parameters
 from service.api.openapi_responses import header_refs, refusals
-from service.api.openapi_schemas import TEXT, Schema, body_parameters, pascal, ref
+from service.api.openapi_schemas import body_parameters, pascal
+from service.api.openapi_shared import TEXT, Schema, ref
 from service.api.schemes import EXTENSIONS, address
 from service.api.variations import AnyScheme, example_arrays, parameters_of
 from service.api.wanted import statement

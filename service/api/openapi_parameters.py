@@ -5,7 +5,8 @@ from typing import Any
 
 import orjson
 
-from service.api.openapi_schemas import TEXT, Schema, has_several, pascal, ref
+from service.api.openapi_schemas import has_several, pascal
+from service.api.openapi_shared import TEXT, Schema, ref
 from service.api.parameters import parameters_schema, query_schema
 from service.api.pasted import LAYER_TYPE, query_names
 from service.api.query import PRESET, REPLY_PARAMETERS

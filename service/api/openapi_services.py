@@ -6,7 +6,7 @@ from service.api.bundle import EXTENSIONS, MOST_ENTRIES
 from service.api.inference import LENGTH, MODELS
 from service.api.inference_request import BYTES, DATATYPES
 from service.api.openapi_responses import header_refs, refusals
-from service.api.openapi_schemas import TEXT, Schema, ref
+from service.api.openapi_shared import TEXT, Schema, ref
 from service.formats import FORMATS
 
 BINARY = {"type": "string", "format": "binary"}

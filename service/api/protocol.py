@@ -69,8 +69,8 @@ class Protocol(Repeating):
 
     # The connection
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, transport))
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:

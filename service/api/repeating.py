@@ -5,7 +5,7 @@ and a connection that rests is closed after `keep_alive_seconds`. That takes one
 when it ends, rather than one for each answer.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -38,7 +38,8 @@ class Repeating(HttpToolsProtocol):
         """Answer the request whose header is complete, if its answer is ready and its turn has come."""
         if self.door is None or self.pipeline or self.flow.write_paused or not self.is_idle():
             return False
-        scope: Scope = self.scope  # type: ignore[assignment]
+        # uvicorn's own type of a scope has no place for what is set here; it is the same dictionary.
+        scope = cast(Scope, self.scope)
         scope["method"] = self.parser.get_method().decode("ascii")
         found = self.door.find(scope, self.root + self.url)
         if found is None:

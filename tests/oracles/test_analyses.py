@@ -2,7 +2,8 @@
 
 import io
 from fractions import Fraction
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 import mpmath
 import numpy as np
@@ -10,6 +11,11 @@ import pytest
 from mpmath import mpf
 from numpy.typing import NDArray
 
+from service.engine.analyses import attention as attention_module
+from service.engine.analyses import decay as decay_module
+from service.engine.analyses import extrapolation as extrapolation_module
+from service.engine.analyses import shift as shift_module
+from service.engine.analyses import similarity as similarity_module
 from service.engine.scheme import Usage
 from tests.api.problems import refused
 from tests.clients import Client
@@ -409,11 +415,11 @@ def test_what_adding_and_turning_do_to_a_vector(direct: Client, pairing: str, of
     assert answered["rope_norm"].tolist() == answered["norm"].tolist()
 
 
-def test_facts_say_how_far_the_norm_changes(direct: Client) -> None:
-    shown = direct.post(NORM, content=npy(np.array([[3.0, 4.0]])), headers=BINARY).json()
-    assert shown["facts"]["largest_change_of_norm_rope"] == 0
+def test_adding_changes_the_norm_and_turning_does_not(direct: Client) -> None:
+    answered = posted(direct, NORM, {"x": np.array([[3.0, 4.0]])})
     # (3, 4) + (sin 0, cos 0) = (3, 5)
-    assert shown["facts"]["largest_change_of_norm_sinusoidal"] == pytest.approx(34**0.5 / 5 - 1, rel=1e-6)
+    assert answered["sinusoidal_norm"].tolist() == [np.float32(34**0.5)]
+    assert answered["rope_norm"].tolist() == answered["norm"].tolist() == [5.0]
 
 
 def test_what_is_added_away_has_no_direction(direct: Client) -> None:
@@ -464,12 +470,13 @@ def test_attention_alone_does_not_see_the_order(direct: Client, order: list[int]
     assert np.abs(answered["encoded"] - answered["encoded_shuffled"]).max() > 0.1
 
 
-def test_facts_show_the_difference(direct: Client) -> None:
+def test_the_difference_is_that_of_the_outputs(direct: Client) -> None:
     shown = direct.post(f"{PERMUTATION}?order=1,0", content=npy(np.array([[1.0, 0], [0, 2]])), headers=BINARY).json()
-    assert shown["facts"]["order"] == [1, 0]
-    assert shown["facts"]["largest_difference_plain"] == 0
-    encoded, shuffled = (np.array(shown["tensors"][name]["data"]) for name in ("encoded", "encoded_shuffled"))
-    assert shown["facts"]["largest_difference_encoded"] == pytest.approx(np.abs(encoded - shuffled).max())
+    assert shown["facts"] == {"order": [1, 0]}
+    plain, encoded = shown["tensors"]["difference"]["data"]
+    outputs, shuffled = (np.array(shown["tensors"][name]["data"]) for name in ("encoded", "encoded_shuffled"))
+    assert plain == 0
+    assert encoded == pytest.approx(np.abs(outputs - shuffled).max(), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -524,6 +531,14 @@ def test_interpolation_leaves_next_to_nothing_unseen(direct: Client) -> None:
     assert facts == {"methods": "none, linear, ntk_aware, yarn", "factor": 4.0, "whole_turns_in_training": 46}
 
 
+@pytest.mark.parametrize(("dim", "base", "trained"), [(128, 5e5, 8192), (6, 1.5, 7), (6, 1.5, 100), (64, 1e4, 2)])
+def test_whole_turns_are_counted(direct: Client, dim: int, base: float, trained: int) -> None:
+    chosen: dict[str, Query] = {"dim": dim, "base": base, "trained_length": trained, "length": 2 * trained}
+    with mpmath.workdps(60):
+        whole = sum((trained - 1) * speed >= 2 * mpmath.pi for speed in frequencies(dim, base))
+    assert asked_in_json(direct, EXTRAPOLATION, **chosen)["facts"]["whole_turns_in_training"] == whole
+
+
 @pytest.mark.parametrize(
     ("query", "parameter"),
     [
@@ -576,9 +591,6 @@ def test_the_last_row_of_the_rollout(direct: Client, chosen: dict[str, Query]) -
 def test_there_is_a_hollow_in_the_middle(direct: Client) -> None:
     shown = asked_in_json(direct, ATTENTION, of="alibi", length=64, depth=6, slope=0.0625)
     profile = shown["tensors"]["profile"]["data"][-1]
-    facts = shown["facts"]
-    found = {"first": profile[0], "last": profile[-1], "least": min(profile), "least_at": profile.index(min(profile))}
-    assert facts == pytest.approx(found, rel=1e-6)
     assert profile[0] > 5 * min(profile)
     assert profile[-1] > 2 * min(profile)
 
@@ -599,3 +611,29 @@ def test_attention_says_what_has_no_effect(direct: Client) -> None:
 )
 def test_attention_refuses(direct: Client, query: str, parameter: str) -> None:
     assert faulty(direct, f"{ATTENTION}?{query}") == parameter
+
+
+# All
+
+
+@pytest.mark.parametrize(
+    ("module", "work", "target"),
+    [
+        (attention_module, "_unnormalised", f"{ATTENTION}?of=rope&length=4096&depth=4"),
+        (extrapolation_module, "_turns_per_position", f"{EXTRAPOLATION}?dim=8192&trained_length=100&length=256"),
+        (decay_module, "sums", f"{DECAY}?length=4096&dim=256"),
+        (similarity_module, "mean_cosines", f"{SIMILARITY}.npy?length=4096&dim=256"),
+        (shift_module, "_matrix", f"{SHIFT}?dim=1024&length=100"),
+    ],
+)
+def test_head_computes_nothing(
+    module: ModuleType, work: str, target: str, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said beside the tensors follows from the parameters: the server says it before any work is admitted."""
+
+    def computed(*_: object) -> NoReturn:
+        raise AssertionError(work)
+
+    monkeypatch.setattr(module, work, computed)
+    assert direct.head(target).status_code == 200
+    refused(direct.get(target), "internal-error")

@@ -15,7 +15,7 @@ from service.engine.rotation.rotary import Rotary, fastest
 from service.engine.rotation.scaling_exact import plain
 from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rounding import nearest
-from service.engine.scheme import Array, Example, Facts, Inputs, Params, Scheme, Tensor, Tensors, Usage, unused
+from service.engine.scheme import Array, Example, Inputs, Params, Scheme, Tensor, Tensors, Usage, unused
 
 MOST_ANGLES = 1 << 20
 MOST_WEIGHTS = 1 << 26  # of all layers: about half a second
@@ -103,11 +103,6 @@ def _prepare(params: Attention, _inputs: Inputs) -> Array:
     return profile
 
 
-def _facts(params: Attention, inputs: Inputs) -> Facts:
-    last = _prepare(params, inputs)[-1].astype(np.float64).tolist()
-    return {"first": last[0], "least": min(last), "least_at": last.index(min(last)), "last": last[-1]}
-
-
 def _notes(params: Attention, _inputs: Inputs) -> list[str]:
     return unused(params, _IDLE[params.of], f"of={params.of}")
 
@@ -120,8 +115,8 @@ Causal softmax attention whose scores say nothing of the content: position i giv
 Row t of `profile` is what the last position draws from each position through t layers, of which each passes the share
 r = `residual` of the stream by: the last row of `(r I + (1 - r) A)^t`, an attention rollout. Two pulls meet. The causal
 mask favours the beginning, the more the deeper; an encoding that decays favours the end. Between them lies a hollow,
-and what stands in the middle of a long context is found least: lost in the middle, without a word of content. `facts`
-has both ends and the least. The answer is float32; each row sums to 1.
+and what stands in the middle of a long context is found least: lost in the middle, without a word of content. The
+answer is float32; each row sums to 1.
 
 **Axes**: (layer, position)."""
 
@@ -137,7 +132,6 @@ SCHEME: Scheme[Attention, Array] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=lambda _params, _inputs, state, _tensor, start, stop: state[start:stop],
-    facts=_facts,
     notes=_notes,
     state_bytes=lambda params, _inputs: 4 * params.depth * params.length + 64 * params.length,
     examples=(

@@ -1,5 +1,6 @@
 """Which angles a model that was trained on n positions has never seen, before and after its context is extended."""
 
+from decimal import localcontext
 from typing import Annotated
 
 import numpy as np
@@ -7,7 +8,7 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.numbers.pairs import Floats
-from service.engine.numbers.reals import Reals, pi
+from service.engine.numbers.reals import MANY_DIGITS, Reals, pi, real
 from service.engine.quantities import Base, DType, HeadDim, Integer, Length
 from service.engine.rotation.rotary import Rotary, fastest
 from service.engine.rotation.scaling import completed
@@ -105,12 +106,27 @@ def _rows(
 
 
 def _facts(params: Extrapolation, _inputs: Inputs) -> Facts:
-    turns = (_turns_per_position(params)[0] * (params.trained_length - 1)).rounded()
     return {
         "methods": ", ".join(METHODS),
         "factor": params.length / params.trained_length,
-        "whole_turns_in_training": int((turns >= 1).sum()),
+        "whole_turns_in_training": _whole_turns(params),
     }
+
+
+def _whole_turns(params: Extrapolation) -> int:
+    """How many pairs k turn once or more in training.
+
+    (n - 1) base^(-2k/d) >= 2 pi means 2k/d <= ln((n - 1) / 2 pi) / ln base.
+
+    >>> _whole_turns(Extrapolation(dim=128, trained_length=4096, length=16384))
+    46
+    """
+    with localcontext(MANY_DIGITS):
+        turns = (params.trained_length - 1) / (2 * pi())
+        if turns < 1:
+            return 0
+        most = params.dim * turns.ln() / (2 * real(params.base).ln())
+    return min(params.dim // 2, int(most) + 1)
 
 
 DESCRIPTION = """\

@@ -12,7 +12,7 @@ from service.engine.quantities import Base, Offset, Pairing
 from service.engine.rotation.scaling_exact import plain
 from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rounding import nearest
-from service.engine.scheme import Array, Example, Facts, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage
+from service.engine.scheme import Array, Example, Input, Inputs, Params, Scheme, Tensor, Tensors, Usage
 from service.engine.sinusoids import SinusoidalTable, fastest
 from service.engine.vectors import refuse_odd_shapes
 
@@ -93,14 +93,6 @@ def _cosine(before: Pair, after: Pair, norm: Floats, other: Floats) -> Floats:
     return found
 
 
-def _facts(params: Norm, inputs: Inputs) -> Facts:
-    state = {name: values[0].astype(np.float64) for name, values in _prepare(params, inputs).items()}
-    return {
-        f"largest_change_of_norm_{name}": float((np.abs(state[f"{name}_norm"] - state["norm"]) / state["norm"]).max())
-        for name in ("sinusoidal", "rope")
-    }
-
-
 DESCRIPTION = """\
 Your vectors x at consecutive positions, before and after two encodings in real arithmetic:
 
@@ -110,7 +102,7 @@ Your vectors x at consecutive positions, before and after two encodings in real 
 - `rope_norm`, `rope_cosine`: the same of x turned by `p w_k`, pair by pair. A rotation keeps the norm; the direction
   changes with the position, and only differences of positions matter for scores.
 
-`facts` has the largest relative change of the norm of each. The answer is float32.
+The answer is float32.
 
 **Axes**: (position)."""
 
@@ -125,7 +117,6 @@ SCHEME: Scheme[Norm, dict[str, Array]] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=lambda _params, _inputs, state, tensor, start, stop: state[tensor][start:stop],
-    facts=_facts,
     state_bytes=lambda _params, inputs: 64 * inputs["x"].size,
     inputs=(Input("x", "Vectors at consecutive positions: (length, dim), dim even."),),
     examples=(

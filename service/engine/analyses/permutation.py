@@ -61,7 +61,8 @@ def _order(params: Permutation, length: int) -> "np.ndarray[tuple[int], np.dtype
 
 def _tensors(params: Permutation, inputs: Inputs) -> Tensors:
     shape = _vectors(params, inputs).shape
-    return {name: Tensor(("position", "channel"), shape, "float32") for name in NAMES}
+    outputs = {name: Tensor(("position", "channel"), shape, "float32") for name in NAMES}
+    return outputs | {"difference": Tensor(("kind",), (2,), "float32")}
 
 
 def _prepare(params: Permutation, inputs: Inputs) -> dict[str, Array]:
@@ -76,7 +77,14 @@ def _prepare(params: Permutation, inputs: Inputs) -> dict[str, Array]:
         back = np.empty(x.shape)
         back[order] = _attended(x[order] + added)
         found[f"{name}_shuffled"] = back
-    return {name: nearest(found[name], np.float32) for name in NAMES}
+    state = {name: nearest(found[name], np.float32) for name in NAMES}
+    return state | {"difference": np.array([[_difference(state, "plain"), _difference(state, "encoded")]])}
+
+
+def _difference(state: dict[str, Array], name: str) -> np.float32:
+    """The largest change that the order makes, of the rounded outputs."""
+    most: np.float32 = np.abs(state[name] - state[f"{name}_shuffled"]).max()
+    return most
 
 
 def _attended(vectors: Floats) -> Floats:
@@ -84,12 +92,7 @@ def _attended(vectors: Floats) -> Floats:
 
 
 def _facts(params: Permutation, inputs: Inputs) -> Facts:
-    state = _prepare(params, inputs)
-    facts: Facts = {"order": [float(place) for place in _order(params, len(inputs["x"]))]}
-    for name in ("plain", "encoded"):
-        difference = state[name].astype(np.float64) - state[f"{name}_shuffled"].astype(np.float64)
-        facts[f"largest_difference_{name}"] = float(np.abs(difference).max())
-    return facts
+    return {"order": [float(place) for place in _order(params, len(inputs["x"]))]}
 
 
 DESCRIPTION = """\
@@ -100,9 +103,9 @@ Self-attention without weights, `softmax(x x^T / sqrt(dim)) x`, of your vectors 
 - `encoded`, `encoded_shuffled`: the same after the sinusoidal encoding (`base`) was added to the vectors at the places
   where they stand. Now they differ: a word's output depends on where it is.
 
-`facts` has the largest difference of both. The answer is float32.
+`difference` is the largest of the first two and of the last two. The answer is float32.
 
-**Axes**: (position, channel), as x."""
+**Axes**: (position, channel), as x; `difference` (kind): plain, encoded."""
 
 SCHEME: Scheme[Permutation, dict[str, Array]] = Scheme(
     family="analyses",
