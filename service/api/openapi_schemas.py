@@ -1,5 +1,6 @@
 """The component schemas of the OpenAPI document that follow from a scheme: its answer, choices, tensors and body."""
 
+from functools import cache
 from itertools import chain
 
 from service.api.openapi_shared import NUMBERS, OBJECT, SHARED, TEXTS, Schema, ref
@@ -96,12 +97,18 @@ def _tensors(scheme: AnyScheme) -> Schema:
 
 def tensor_names(scheme: AnyScheme) -> list[str]:
     """Every tensor that a scheme can answer with: those of its examples, varied by each named choice."""
-    return list(dict.fromkeys(name for tensors in variations(scheme) for name in tensors))
+    return list(dict.fromkeys(chain.from_iterable(_names(scheme))))
 
 
 def has_several(scheme: AnyScheme) -> bool:
     """Whether one answer can hold several tensors."""
-    return any(len(tensors) > 1 for tensors in variations(scheme))
+    return any(len(names) > 1 for names in _names(scheme))
+
+
+@cache
+def _names(scheme: AnyScheme) -> list[tuple[str, ...]]:
+    """The names of the tensors of each answer that is unlike the others."""
+    return list(dict.fromkeys(tuple(tensors) for tensors in variations(scheme)))
 
 
 def _body(scheme: AnyScheme) -> Schema:

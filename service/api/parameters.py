@@ -6,7 +6,10 @@ union with null, which no query can say: the union is flattened.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
+
+from pydantic.json_schema import DEFAULT_REF_TEMPLATE
 
 from service.engine.quantities import LONGEST_LIST
 from service.engine.scheme import Params, Scheme
@@ -20,7 +23,7 @@ _FORMATS = {"integer": "int64", "number": "double"}
 
 def parameters_schema(scheme: Scheme[Any, Any]) -> Schema:
     """All parameters that a query can state, as one closed object."""
-    given = scheme.params.model_json_schema()
+    given = _generated(scheme.params)
     properties = {name: schema for name, schema in given["properties"].items() if name not in scheme.structured}
     flat = {name: _flattened(schema) for name, schema in properties.items()}
     for name in scheme.listed:
@@ -35,14 +38,14 @@ def parameters_schema(scheme: Scheme[Any, Any]) -> Schema:
 
 def query_schema(params: type[Params]) -> dict[str, Schema]:
     """The schema of each parameter, of which none is required."""
-    return {name: _flattened(schema) for name, schema in params.model_json_schema()["properties"].items()}
+    return {name: _flattened(schema) for name, schema in _generated(params)["properties"].items()}
 
 
 def structured_schema(scheme: Scheme[Any, Any], components: str) -> tuple[Schema, Schema]:
     """The parameters that a JSON body states, by name; and the schemas that they refer to, as components whose names
     begin with `components`.
     """
-    given = scheme.params.model_json_schema(ref_template="#/components/schemas/" + components + "{model}")
+    given = _generated(scheme.params, "#/components/schemas/" + components + "{model}")
     within = {components + name: _titleless(schema) for name, schema in given.get("$defs", {}).items()}
     properties = {name: _titleless(given["properties"][name]) for name in scheme.structured}
     for schema in properties.values():
@@ -52,19 +55,26 @@ def structured_schema(scheme: Scheme[Any, Any], components: str) -> tuple[Schema
 
 def listed_schema(scheme: Scheme[Any, Any]) -> Schema:
     """The parameters that a JSON body may state as lists, by name."""
-    given = scheme.params.model_json_schema()["properties"]
+    given = _generated(scheme.params)["properties"]
     return {name: _titleless(_flattened(given[name])) for name in scheme.listed}
 
 
 def answered_schema(scheme: Scheme[Any, Any]) -> Schema:
     """The parameters as an answer states them, but for the structured: every one, and null for what was left out."""
-    given = scheme.params.model_json_schema()["properties"]
+    given = _generated(scheme.params)["properties"]
     properties = {
         name: _nullable(schema) if _may_be_null(schema) else _flattened(schema)
         for name, schema in given.items()
         if name not in scheme.structured
     }
     return {"type": "object", "properties": properties, "required": list(given)}
+
+
+# Whoever describes a scheme asks for its schema dozens of times in a row, and for no earlier one again.
+@lru_cache(maxsize=2)
+def _generated(params: type[Params], ref_template: str = DEFAULT_REF_TEMPLATE) -> Schema:
+    """pydantic's own schema; not to be changed."""
+    return params.model_json_schema(ref_template=ref_template)
 
 
 def _titleless(schema: Any) -> Any:

@@ -166,7 +166,8 @@ def own_table(params: Params, inputs: Inputs) -> Sequence | None:
     return None if inputs else Sequence(params, 0)
 
 
-@dataclass(frozen=True, kw_only=True)
+# Equal only to itself, so that what follows from a scheme can be kept by it.
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Scheme(Generic[P, S]):
     """One encoding, bias, mask, analysis or operation.
 
