@@ -8,6 +8,8 @@ requests at once, `client.run` runs a coroutine beside the app, and `client.app`
 """
 
 import asyncio
+import importlib.util
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -20,6 +22,10 @@ from service.api.resources import Resources
 from service.main import create_app
 from service.server import Server, listen
 from service.settings import Settings
+
+if importlib.util.find_spec("sniffio") is None:
+    # httpx looks for it in every folder of the path with every request, which takes longer than the request itself.
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 WAIT_SECONDS = 60.0
