@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -46,13 +47,19 @@ class Asked:
         return client.request(self.method, self.target, **body, **options)
 
     def expected(self) -> Arrays:
-        """The engine's own answer, whole."""
-        params = self.scheme.params.model_validate(parameters_of(self.scheme, self.example))
-        return whole(self.scheme, params, example_arrays(self.example))
+        """The engine's own answer, whole; computed once for every format."""
+        return _expected(self.scheme, self.scheme.examples.index(self.example))
 
     def __str__(self) -> str:
         number = self.scheme.examples.index(self.example)
         return f"{self.scheme.family}-{self.scheme.name}-{number}.{self.extension}"
+
+
+@cache
+def _expected(scheme: Scheme[Any, Any], number: int) -> Arrays:
+    example = scheme.examples[number]
+    params = scheme.params.model_validate(parameters_of(scheme, example))
+    return whole(scheme, params, example_arrays(example))
 
 
 EXAMPLES = [Asked(scheme, example) for scheme in SCHEMES for example in scheme.examples]
