@@ -1,11 +1,12 @@
 """Real numbers to a hundred digits, and their one rounding to each dtype, by exact rationals.
 
-The service rounds with floating-point arithmetic and bit patterns. Here a value is a `Fraction` and is
+The service rounds with floating-point arithmetic and bit patterns. Here a value is a ratio of two integers and is
 compared with the two neighbouring members of the dtype, so that the service's rounding is not its own judge.
 """
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import ldexp
 from typing import TypeAlias
 
 import mpmath
@@ -35,25 +36,23 @@ def real(value: Real) -> mpf:
         return mpf(value)
 
 
-def as_fraction(value: Real) -> Fraction:
-    """The exact rational that an mpf (or any real handed here) stands for."""
-    if not isinstance(value, mpf):
-        return Fraction(value)
-    sign, significand, exponent, _ = value._mpf_
-    return (-1 if sign else 1) * Fraction(int(significand)) * Fraction(2) ** int(exponent)
+def as_ratio(value: Real) -> tuple[int, int]:
+    """The numerator and the positive denominator of the exact rational that an mpf (or any real handed here) stands
+    for, not always in lowest terms.
 
-
-def nearest_even(quotient: Fraction) -> int:
-    """The nearest integer; of two equally near ones the even one.
-
-    >>> [nearest_even(Fraction(n, 2)) for n in (1, 3, 4, -1)]
-    [0, 2, 2, 0]
+    >>> as_ratio(mpf("-0.375")), as_ratio(3)
+    ((-3, 8), (3, 1))
     """
-    below = quotient.numerator // quotient.denominator
-    rest = quotient - below
-    if rest > Fraction(1, 2) or (rest == Fraction(1, 2) and below % 2 == 1):
-        return below + 1
-    return below
+    if not isinstance(value, mpf):
+        return Fraction(value).as_integer_ratio()
+    sign, significand, exponent, _ = value._mpf_
+    numerator = -int(significand) if sign else int(significand)
+    return (numerator << exponent, 1) if exponent >= 0 else (numerator, 1 << -exponent)
+
+
+def as_fraction(value: Real) -> Fraction:
+    """The same as a `Fraction`."""
+    return Fraction(*as_ratio(value))
 
 
 def spacing(magnitude: Fraction, dtype: str) -> Fraction:
@@ -75,9 +74,19 @@ def rounded(value: Real, dtype: str) -> float:
     >>> rounded(mpf("0.01"), "bfloat16"), rounded(Fraction(257), "bfloat16")
     (0.010009765625, 256.0)
     """
-    exact = as_fraction(value)
-    ulp = spacing(abs(exact), dtype)
-    return float(nearest_even(exact / ulp) * ulp)
+    numerator, denominator = as_ratio(value)
+    if numerator == 0:
+        return 0.0
+    magnitude = abs(numerator)
+    highest = magnitude.bit_length() - denominator.bit_length()
+    if magnitude << max(-highest, 0) < denominator << max(highest, 0):
+        highest -= 1  # now 2^highest <= magnitude / denominator < 2^(highest + 1)
+    exponent = max(highest + 1 - SIGNIFICAND_BITS[dtype], SMALLEST_EXPONENT[dtype])
+    unit = denominator << max(exponent, 0)
+    steps, rest = divmod(magnitude << max(-exponent, 0), unit)
+    if 2 * rest > unit or (2 * rest == unit and steps % 2 == 1):
+        steps += 1
+    return ldexp(-steps if numerator < 0 else steps, exponent)
 
 
 def rounded_rows(rows: Sequence[Sequence[mpf]], dtype: str) -> NDArray[np.float64]:
