@@ -129,6 +129,8 @@ class Angles:
 
     def exactly(self, position: float, channel: int) -> tuple[tuple[float, float], tuple[float, float]]:
         """sin and cos of one angle with some 45 digits or more, each as high + low; zeros, ones are exact."""
+        if position == 0:  # the first row of most tables, every channel of it
+            return (0.0, 0.0), (float(self.scale.high), float(self.scale.low))
         with localcontext(MANY_DIGITS):
             sine, cosine = sine_cosine_of_turn(real(position) * self.turns[channel])
             if self.amplitude is None:
