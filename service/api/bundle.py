@@ -185,7 +185,9 @@ def _placed(problem: Problem, name: str) -> Problem:
     slug = "invalid-parameters" if problem.slug == "bad-request" else problem.slug
     faults = problem.errors or [{"code": problem.slug, "detail": problem.detail}]
     # One place for each fault, which is in the body; the detail names the parameter.
-    placed = [{key: fault[key] for key in fault if key != "parameter"} | {"pointer": pointer_to(name)} for fault in faults]
+    placed = [
+        {key: fault[key] for key in fault if key != "parameter"} | {"pointer": pointer_to(name)} for fault in faults
+    ]
     return Problem(slug, f"{name}: {problem.detail}", placed, problem.headers)
 
 

@@ -99,7 +99,9 @@ class Protocol(Repeating):
         try:
             self._feed(data)
             self._bound_silence(len(data))
-        except (httptools.HttpParserError, RefusedError):
+        except (httptools.HttpParserError, RefusedError) as error:
+            if isinstance(error, httptools.HttpParserInvalidURLError):
+                self.url = self.url or b"?"  # it has begun, though its first byte is none of a target's
             self._refuse(self.problem or not_http())
         else:
             self._watch_head()

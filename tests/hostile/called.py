@@ -121,7 +121,9 @@ def _refusal(answer: Answer) -> None:
     assert (answer.status == 503) == ("retry-after" in headers)
     document = json.loads(body)
     if headers["content-type"] == "application/problem+json":
-        assert well_formed(answer.status, headers["content-type"], body, document)["instance"] == headers["x-request-id"]
+        assert (
+            well_formed(answer.status, headers["content-type"], body, document)["instance"] == headers["x-request-id"]
+        )
     else:  # below /v2, in the words of the protocol that is spoken there
         assert answer.status in {kind.status for kind in PROBLEMS.values()}
         assert list(document) == ["error"]

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 
-from tests.hostile.called import Answer, Called, Sent, called
+from tests.hostile.called import Answer, Called, Sent
 from tests.hostile.rfc9110 import Due, due
 
 # Files take ranges, text and pictures none; one is pinned, which changes a header and nothing else.
@@ -63,7 +63,9 @@ class Conditions:
             yield self.random.choice(METHODS), target, fields
 
     def _range(self, size: int) -> str:
-        unit = self.random.choice(("bytes",) * 24 + ("Bytes", "BYTES", "bytes ", "octets", "", "byte", "none", "\xa0bytes"))
+        unit = self.random.choice(
+            ("bytes",) * 24 + ("Bytes", "BYTES", "bytes ", "octets", "", "byte", "none", "\xa0bytes")
+        )
         count = self.random.choice((1,) * 24 + (0, 2, 3, 200))
         specs = [self._spec(size) for _ in range(count)]
         joint = self.random.choice((",", ", ", " ,", ",,", "\t,\t"))
@@ -82,9 +84,8 @@ class Conditions:
 
     def _place(self, size: int) -> str:
         near = self.random.choice((0, 1, size - 1, size, size + 1, 2 * size, self.random.randrange(size)))
-        chosen = self.random.choice((str(near),) * 8 + ("0" * 30 + str(near), str(2**63), str(2**64), "9" * 40,
+        return self.random.choice((str(near),) * 8 + ("0" * 30 + str(near), str(2**63), str(2**64), "9" * 40,
                                                          "1" + "0" * 2000, "0" * 2000))  # fmt: skip
-        return chosen
 
     def _tags(self, tag: str, *, alone: bool) -> str:
         parts = [self._tag(tag) for _ in range(1 if alone else self.random.choice((1, 1, 1, 2, 3, 50)))]
@@ -92,7 +93,20 @@ class Conditions:
         return self._damaged(value) if self.random.random() < 0.1 else value
 
     def _tag(self, tag: str) -> str:
-        others = ('"x"', '""', 'W/"x"', '"x,y"', '"\xe9"', '"a b"', "x", '"', "W/", "*", "", "Thu, 01 Jan 1970 00:00:00 GMT")
+        others = (
+            '"x"',
+            '""',
+            'W/"x"',
+            '"x,y"',
+            '"\xe9"',
+            '"a b"',
+            "x",
+            '"',
+            "W/",
+            "*",
+            "",
+            "Thu, 01 Jan 1970 00:00:00 GMT",
+        )
         return self.random.choice((tag, tag, f"W/{tag}", f"w/{tag}", tag.strip('"'), tag[:-1], f"{tag}{tag}", *others))
 
     def _edges(self, value: str) -> str:

@@ -54,7 +54,7 @@ def matches(value: str, opaque: str, *, weakly: bool) -> bool:
     return any(tag == opaque and (weakly or not weak) for weak, tag in listed_tags(value) or ())
 
 
-def single_range(value: str, size: int) -> tuple[int, int] | None | str:
+def single_range(value: str, size: int) -> tuple[int, int] | str | None:
     """The window of a valid single byte range; `unsatisfiable`; None where the field is to be ignored (14.1.1, 14.1.2).
 
     ranges-specifier = range-unit "=" range-set; range-set = 1#range-spec; int-range = first-pos "-" [ last-pos ];

@@ -11,7 +11,9 @@ _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 # A recipient may take several spaces in a request line as one (section 3); visible characters alone make a target.
 _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") +([\x21-\x7e]+) +HTTP/([0-9])\.([0-9])\r\n")
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2}) ([\t\x20-\x7e]*)\r\n")
-_FIELD = re.compile(rb"(" + _TOKEN + rb"):[ \t]*((?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)[ \t]*\r\n")
+_FIELD = re.compile(
+    rb"(" + _TOKEN + rb"):[ \t]*((?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)[ \t]*\r\n"
+)
 _CHUNK = re.compile(rb'([0-9A-Fa-f]+)(?:[ \t]*;(?:[^\r\n"]|"[^\r\n"]*")*)?\r\n')
 _EMPTY_LINES = re.compile(rb"(?:\r\n)*")
 Fields = list[tuple[bytes, bytes]]
