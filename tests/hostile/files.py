@@ -3,8 +3,8 @@
     python -m tests.hostile.files npy|safetensors|inference [RUNS]
 
 runs one of them guided by coverage, where atheris is installed. Whatever our reader accepts, NumPy's and safetensors'
-own readers must read as the same arrays. They accept more: complex numbers, times, structures, U16 to U64, float8, bytes
-behind an npy file's last value, a size that is an L of Python 2.
+own readers must read as the same arrays. They accept more: complex numbers, times, structures, U16 to U64, float8,
+bytes behind an npy file's last value, a size that is an L of Python 2.
 """
 
 import inspect
