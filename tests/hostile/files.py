@@ -22,6 +22,7 @@ import ml_dtypes
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
+from safetensors import deserialize
 
 from service.api import inference_request
 from service.api.inference_request import DATATYPES, read_inference
@@ -122,7 +123,7 @@ def check_safetensors(body: bytes) -> bool:
     if ours is None:
         return False
     # The library's own wish for order: NumPy has no bfloat16 of its own, so the bytes are compared.
-    same(ours, {name: _typed(entry) for name, entry in safetensors.deserialize(body)})
+    same(ours, {name: _typed(entry) for name, entry in deserialize(body)})
     return True
 
 

@@ -17,7 +17,7 @@ from tests.hostile.queries import Queries
 from tests.hostile.requests import Generator
 
 SEED = 2026
-Seen = Mapping[int, int] | Mapping[str, int]
+Seen = Counter[int] | Counter[str]
 
 
 @dataclass(frozen=True, slots=True)
