@@ -6,13 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.bodies import JSON, Given, given_in, media_type, read_body, refuse_body
-from service.api.caching import FRESH, IMMUTABLE, byte_range, encoded, etag, if_none_match, none_match
+from service.api.caching import FRESH, IMMUTABLE, byte_range, condition, encoded, etag, joined
 from service.api.codings import Coding, accepted
 from service.api.door import address_of
 from service.api.limits import Share
 from service.api.making import Making, Timing, blocks_of, is_streamed, part_of, turn, under_way, written
 from service.api.pasted import in_body
-from service.api.problems import Problem
+from service.api.problems import Problem, precondition_failed
 from service.api.query import read_asked, textual, with_structured
 from service.api.replies import Bytes, Followed, Streamed
 from service.api.reply_cache import Reply, lines_of
@@ -48,14 +48,18 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
     tag = etag(making.key, making.revision)
     shared = coding_headers(wanted)
     headers = [("ETag", tag), ("Cache-Control", IMMUTABLE if asked.pinned else FRESH), *shared]
-    if none_match(if_none_match(request.scope["headers"]), tag) == "unmodified":
+    given = request.scope["headers"]
+    met = condition(given, tag)
+    if met == "failed":
+        raise precondition_failed()
+    if met == "unmodified":
         _remember(request, making, tag, resources)
         return Bytes(304, encoded(headers))
     if request.method == "HEAD":
         _remember(request, making, tag, resources)
         return Bytes(200, encoded([*headers, *file_headers(wanted, wanted.size, making.coding)]))
     if wanted.form.ranges == "bytes" and wanted.size is not None:
-        window = byte_range(request.headers.get("range"), request.headers.get("if-range"), tag, wanted.size)
+        window = byte_range(joined(given, b"range"), joined(given, b"if-range"), tag, wanted.size)
         if window != "whole":
             return _part(wanted, headers, window, resources)
     return await _whole(request, making, tag, headers, resources)

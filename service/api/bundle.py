@@ -184,9 +184,11 @@ def _placed(problem: Problem, name: str) -> Problem:
     """The problem, in an entry: what a query cannot say is a fault of the body here."""
     slug = "invalid-parameters" if problem.slug == "bad-request" else problem.slug
     faults = problem.errors or [{"code": problem.slug, "detail": problem.detail}]
-    return Problem(
-        slug, f"{name}: {problem.detail}", [{**fault, "pointer": pointer_to(name)} for fault in faults], problem.headers
-    )
+    # One place for each fault, which is in the body; the detail names the parameter.
+    placed = [
+        {key: fault[key] for key in fault if key != "parameter"} | {"pointer": pointer_to(name)} for fault in faults
+    ]
+    return Problem(slug, f"{name}: {problem.detail}", placed, problem.headers)
 
 
 def _refuse_parameters(request: Request) -> None:

@@ -14,8 +14,12 @@ IMMUTABLE = "public, max-age=31536000, immutable"
 # Changes whenever the bytes of any answer would, for reasons outside schemes and formats.
 ALGORITHM_REVISION = "1"
 
-_TAG = re.compile(r'[\s,]*(W/)?("[^"]*")\s*(?:,|$)')
-_RANGE = re.compile(r"bytes=(\d{0,4000})-(\d{0,4000})", re.ASCII | re.IGNORECASE)
+# One entity tag of a list, and what parts it from the next (RFC 9110, 5.6.1 and 8.8.3).
+_TAG = re.compile(r'[ \t,]*(W/)?("[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?:,[ \t,]*|\Z)')
+# One range; a list of one may have empty members.
+_RANGE = re.compile(r"bytes=[ \t,]*([0-9]*)-([0-9]*)[ \t,]*", re.IGNORECASE)
+# Positions with more digits lie beyond every answer.
+_MOST_DIGITS = 18
 
 
 def canonical(parts: dict[str, Any]) -> bytes:
@@ -31,43 +35,59 @@ def etag(request: bytes, format_revision: str) -> str:
     return f'"{digest.hexdigest()}"'
 
 
-def if_none_match(headers: RawHeaders) -> str | None:
-    """The If-None-Match of a request; several fields are one list (RFC 9110, 5.3)."""
-    given = [value for name, value in headers if name == b"if-none-match"]
+def joined(headers: RawHeaders, wanted: bytes) -> str | None:
+    """The value of a field; several lines of it are one list (RFC 9110, 5.3)."""
+    given = [value for name, value in headers if name == wanted]
     return b", ".join(given).decode("latin-1") if given else None
+
+
+def condition(headers: RawHeaders, tag: str) -> Literal["failed", "unmodified", "holds"]:
+    """If-Match and If-None-Match, in the order of RFC 9110, 13.2.2."""
+    if_match = joined(headers, b"if-match")
+    if if_match is not None and if_match.strip(" \t") != "*" and (False, tag) not in _tags(if_match):
+        return "failed"
+    return "unmodified" if none_match(joined(headers, b"if-none-match"), tag) == "unmodified" else "holds"
 
 
 def none_match(header: str | None, tag: str) -> Literal["modified", "unmodified"]:
     """If-None-Match by the weak comparison of RFC 9110, 13.1.2."""
     if header is None:
         return "modified"
-    if header.strip() == "*":
+    if header.strip(" \t") == "*":
         return "unmodified"
-    position = 0
+    return "unmodified" if any(each == tag for _, each in _tags(header)) else "modified"
+
+
+def _tags(header: str) -> list[tuple[bool, str]]:
+    """The entity tags of a list, each with whether it is weak; none of what is no list of tags."""
+    found, position = [], 0
     while match := _TAG.match(header, position):
-        if match[2] == tag:
-            return "unmodified"
+        found.append((match[1] is not None, match[2]))
         position = match.end()
-    return "modified"
+    return found if position == len(header) else []
 
 
 def byte_range(
     header: str | None, if_range: str | None, tag: str, size: int
 ) -> tuple[int, int] | Literal["whole", "outside"]:
     """The half-open window that a Range header asks for; `whole` where it is to be ignored (RFC 9110, 14.2)."""
-    if header is None or (if_range is not None and if_range.strip() != tag):
+    if header is None or (if_range is not None and if_range.strip(" \t") != tag):
         return "whole"
-    match = _RANGE.fullmatch(header.strip().replace(" ", ""))
+    match = _RANGE.fullmatch(header.strip(" \t"))
     if match is None or not (match[1] or match[2]):
         return "whole"
+    first, last = (digits.lstrip("0") for digits in match.groups())
     if not match[1]:
-        length = min(int(match[2]), size)
+        length = min(_number(last), size)
         return (size - length, size) if length else "outside"
-    start = int(match[1])
-    stop = min(int(match[2]) + 1, size) if match[2] else size
-    if match[2] and int(match[2]) < start:
+    if match[2] and (len(last), last) < (len(first), first):
         return "whole"
-    return (start, stop) if start < size else "outside"
+    start = _number(first)
+    return (start, min(_number(last) + 1, size) if match[2] else size) if start < size else "outside"
+
+
+def _number(digits: str) -> int:
+    return int(digits or "0") if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
 
 
 def encoded(headers: Iterable[tuple[str, str]]) -> RawHeaders:

@@ -7,7 +7,8 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.caching import FRESH, encoded, if_none_match, none_match
+from service.api.caching import FRESH, condition, encoded
+from service.api.problems import precondition_failed
 from service.api.replies import Bytes
 
 
@@ -22,7 +23,10 @@ class Fixed:
         self.headers = encoded([*common, ("Content-Type", media_type), ("Content-Length", str(len(content)))])
 
     def answer(self, request: Request) -> Response:
-        if none_match(if_none_match(request.scope["headers"]), self.tag) == "unmodified":
+        met = condition(request.scope["headers"], self.tag)
+        if met == "failed":
+            raise precondition_failed()
+        if met == "unmodified":
             return Bytes(304, self.unmodified)
         return Bytes(200, self.headers, self.content)
 

@@ -15,8 +15,9 @@ from service.api.replies import send_blocks
 from service.api.reply_cache import Address, Body, Head, lines_of
 from service.api.resources import Resources
 
-# What a repeated answer cannot be given to: a part of it, and a request whose body wants to be read or refused.
-_NOT_REPEATED = frozenset((b"range", b"content-length", b"transfer-encoding"))
+# What a repeated answer cannot be given to: a part of it, a condition that is seldom made, and a request whose body
+# wants to be read or refused.
+_NOT_REPEATED = frozenset((b"range", b"if-match", b"content-length", b"transfer-encoding"))
 _NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding"}
 
 

@@ -31,7 +31,12 @@ def no_host() -> Problem:
     return Problem("bad-request", "HTTP/1.1 requires one Host field: send it once")
 
 
-def to_bytes(problem: Problem, headers: RawHeaders) -> bytes:
+def no_length() -> Problem:
+    detail = "a body has one Content-Length or, in HTTP/1.1, the one Transfer-Encoding `chunked`: send it so"
+    return Problem("bad-request", detail)
+
+
+def to_bytes(problem: Problem, headers: RawHeaders, *, bodiless: bool = False) -> bytes:
     """The whole HTTP answer to a request that the app does not get to see."""
     request_id = uuid.uuid4().hex
     body = problem.body(request_id)
@@ -45,4 +50,4 @@ def to_bytes(problem: Problem, headers: RawHeaders) -> bytes:
         (b"x-request-id", request_id.encode()),
     ]
     lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), *(name + b": " + value for name, value in fields)]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+    return b"\r\n".join(lines) + b"\r\n\r\n" + (b"" if bodiless else body)

@@ -252,9 +252,15 @@ def _sorted_inputs(scheme: AnyScheme, asked: Inference) -> tuple[dict[str, Any],
             raise _refused(key, f"{key} is a parameter and an input; give it once")
         elif key not in taken:
             raise _unknown_input(scheme, key, taken)
+        elif (count := _count(values)) > LONGEST_LIST and not (key in scheme.listed and isinstance(values, list)):
+            raise _refused(key, f"the parameter {key} has {count} values; at most {LONGEST_LIST} are read")
         else:
             stated[key] = values
     return found, stated
+
+
+def _count(values: Values) -> int:
+    return values.size if isinstance(values, np.ndarray) else len(values)
 
 
 def _unknown_input(scheme: AnyScheme, key: str, known: list[str]) -> Problem:

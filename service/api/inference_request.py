@@ -40,6 +40,8 @@ DATATYPES: Mapping[str, np.dtype[Any]] = {
 BYTES = "BYTES"
 KEYS = ("id", "model_name", "model_version", "parameters", "inputs", "outputs")
 MOST_TENSORS = 64
+# A string of no bytes takes four of a body, and many times that as an object.
+MOST_TEXTS = 1 << 20
 MOST_DIGITS = 18
 
 Scalar = str | int | float | bool
@@ -138,7 +140,10 @@ def _from_binary(data: memoryview, shape: tuple[int, ...], datatype: str, pointe
 def _texts(data: memoryview, shape: tuple[int, ...], pointer: str) -> list[str]:
     """Strings, each after its length of four bytes."""
     found: list[str] = []
-    while len(data):
+    count = math.prod(shape)
+    if count > MOST_TEXTS:
+        raise _wrong(pointer, f"the shape {echo(list(shape))} has {count} BYTES; at most {MOST_TEXTS} are read")
+    while len(data) and len(found) <= count:
         length = int.from_bytes(data[:4], "little")
         if len(data) < 4 + length:
             raise _wrong(pointer, f"the BYTES end within element {len(found)}")

@@ -172,7 +172,7 @@ def _document(name: str, tag: str, summary: str, description: str, schema: Schem
                 "content": {"application/json": {"schema": schema}},
             },
             "304": {"$ref": "#/components/responses/NotModified"},
-            **refusals(refused),
+            **refusals((412, *refused)),
         },
     }
 

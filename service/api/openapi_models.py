@@ -164,7 +164,7 @@ def _get(
                 "content": {"application/json": {"schema": _ref(answer)}},
             },
             "304": {"$ref": "#/components/responses/NotModified"},
-            **refusals(refused),
+            **refusals((412, *refused)),
         },
     }
 

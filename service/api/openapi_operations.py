@@ -48,7 +48,7 @@ def _get(scheme: AnyScheme, kind: str) -> Schema:
     names = [name for name in scheme.params.model_fields if name not in scheme.structured]
     conditional = ["If-None-Match"] + (["Range", "If-Range"] if kind == "file" else [])
     partial = {"206": _partial()} if kind == "file" else {}
-    refused = [422, 503, *_unheld(scheme, kind)] + ([404, 416] if kind == "file" else [])
+    refused = [412, 422, 503, *_unheld(scheme, kind)] + ([404, 416] if kind == "file" else [])
     return {
         **_about(scheme, "get", kind),
         "parameters": [*parameters(scheme, names, kind), *(parameter_ref(name) for name in conditional)],

@@ -67,6 +67,7 @@ _DETAILS: dict[str, tuple[str, list[dict[str, Any]]]] = {
         [{"parameter": "extension", "code": "dtype", "detail": "npy has no bfloat16; safetensors, json can hold it"}],
     ),
     "request-timeout": ("no byte of the body arrived for 20 seconds", []),
+    "precondition-failed": ("If-Match names another ETag than this answer has", []),
     "content-too-large": (
         "the body has at least 134217729 bytes; the limit is 134217728",
         [

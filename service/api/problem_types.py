@@ -48,6 +48,12 @@ PROBLEMS: Mapping[str, ProblemType] = {
             "Header or body paused for longer than the server waits. Send it again.",
         ),
         ProblemType(
+            "precondition-failed",
+            412,
+            "The answer is another one than If-Match names",
+            "Ask without If-Match for the answer of this version of the service.",
+        ),
+        ProblemType(
             "content-too-large",
             413,
             "The body is larger than the server takes",

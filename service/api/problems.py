@@ -211,6 +211,10 @@ def _constraints(field: FieldInfo) -> list[Any]:
     ]
 
 
+def precondition_failed() -> Problem:
+    return Problem("precondition-failed", "If-Match names another ETag than this answer has")
+
+
 def unknown_name(
     parameter: str,
     given: str,

@@ -3,7 +3,7 @@
     414 uri-too-long               the target is longer than `url_bytes`
     431 header-fields-too-large    more than `header_bytes` or `header_fields`, refused while they arrive
     408 request-timeout            a header that began was not complete within `header_seconds`
-    400 bad-request                not HTTP, or no single Host
+    400 bad-request                not HTTP, no single Host, or a body whose end a proxy could see elsewhere
 
 A connection on which nothing begins within `header_seconds` is closed without a word. Everything after a
 complete header (the body's size and pauses among it) is the app's to judge.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import httptools
 from uvicorn.server import ServerState
 
-from service.api.early import header_too_large, no_host, not_http, request_timeout, to_bytes, uri_too_long
+from service.api.early import header_too_large, no_host, no_length, not_http, request_timeout, to_bytes, uri_too_long
 from service.api.polite import Polite
 from service.api.problems import Problem
 from service.api.repeating import Repeating
@@ -31,7 +31,19 @@ LINGER_SECONDS = 1.0
 MOST_DISCARDED = 8
 # A header field's share of the line besides name and value: colon, space, CR, LF.
 FIELD_OVERHEAD = 4
-UPGRADE_FIELDS = (b"upgrade", b"connection", b"http2-settings")
+UPGRADE_FIELDS = (b"upgrade", b"http2-settings")
+VERSIONS = ("1.1", "1.0")
+
+
+def _without_upgrade(pair: tuple[bytes, bytes]) -> tuple[bytes, bytes | None]:
+    """A field as it would be without the wish for another protocol; without a value it is to be left out."""
+    name, value = pair
+    if name in UPGRADE_FIELDS:
+        return name, None
+    if name != b"connection":
+        return pair
+    options = [each for each in value.split(b",") if each.strip(b" \t").lower() not in UPGRADE_FIELDS]
+    return name, b",".join(options) or None
 
 
 class RefusedError(Exception):
@@ -54,9 +66,11 @@ class Protocol(Repeating):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.settings = config.settings
+        self.url = b""
         self.ended = False
         self.head_bytes = 0
         self.hosts = 0
+        self.coding = b""
         self.heard = False
         self.silent = 0
         self.deaf = False
@@ -85,7 +99,9 @@ class Protocol(Repeating):
         try:
             self._feed(data)
             self._bound_silence(len(data))
-        except (httptools.HttpParserError, RefusedError):
+        except (httptools.HttpParserError, RefusedError) as error:
+            if isinstance(error, httptools.HttpParserInvalidURLError):
+                self.url = self.url or b"?"  # it has begun, though its first byte is none of a target's
             self._refuse(self.problem or not_http())
         else:
             self._watch_head()
@@ -98,10 +114,11 @@ class Protocol(Repeating):
 
     def _feed_without_upgrade(self, rest: bytes) -> None:
         """Go on as if no upgrade had been asked for: Java's client asks for h2c in its first request."""
-        method = self.scope["method"].encode()
-        kept = [pair for pair in self.headers if pair[0] not in UPGRADE_FIELDS]
-        lines = [method + b" " + self.url + b" HTTP/1.1", *(name + b": " + value for name, value in kept)]
+        version = self.parser.get_http_version().encode()
+        lines = [self.scope["method"].encode() + b" " + self.url + b" HTTP/" + version]
+        lines += [name + b": " + value for name, value in map(_without_upgrade, self.headers) if value is not None]
         self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def _bound_silence(self, count: int) -> None:
@@ -143,6 +160,7 @@ class Protocol(Repeating):
         super().on_message_begin()
         self.heard = self.in_head = self.in_message = True
         self.head_bytes = self.hosts = self.discarded = 0
+        self.coding = b""
 
     def on_url(self, url: bytes) -> None:
         self.heard = True
@@ -156,19 +174,29 @@ class Protocol(Repeating):
         if self.head_bytes > self.settings.header_bytes or len(self.headers) >= self.settings.header_fields:
             self._note(header_too_large(self.settings))
         if self.in_head:  # a trailer is counted and dropped
-            super().on_header(name, value)
-            self.hosts += self.headers[-1][0] == b"host"
+            super().on_header(name, value.rstrip(b" \t"))
+            name, value = self.headers[-1]
+            self.hosts += name == b"host"
+            if name == b"transfer-encoding":
+                self.coding += value
 
     def on_headers_complete(self) -> None:
         self.heard = True
         self.in_head = False
-        if self.hosts != 1 and (self.hosts or self.parser.get_http_version() == "1.1"):
+        version = self.parser.get_http_version()
+        if version not in VERSIONS:
+            self._note(not_http())
+        if self.hosts != 1 and (self.hosts or version == "1.1"):
             self._note(no_host())
+        if self.coding and (self.coding.lower() != b"chunked" or version == "1.0"):
+            self._note(no_length())
         if not self.parser.should_upgrade():
             if self.repeat():
                 return
+            if version == "1.0":
+                self.expect_100_continue = False  # it would take the first answer for the last (RFC 9110, 10.1.1)
             super().on_headers_complete()
-            if self.parser.get_http_version() == "1.0":
+            if version == "1.0":
                 self.cycle.__class__ = Unframed
             if not self.cycle.keep_alive and not self.cycle.response_complete:
                 self.cycle.transport = cast(asyncio.Transport, Polite(self))
@@ -248,8 +276,13 @@ class Protocol(Repeating):
     def on_response_complete(self) -> None:
         last = not self.pipeline
         super().on_response_complete()
-        if last and self.due is not None and not self.transport.is_closing():
+        if not last or self.transport.is_closing():
+            return
+        if self.due is not None:
             self._answer(self.due)
+        elif self.in_message and not self.in_head:
+            # Answered before its body was there: what is left of that is not waited for without end.
+            self._start_linger_timer()
 
     def _abandon_cycle(self) -> None:
         self.cycle.disconnected = True
@@ -258,6 +291,8 @@ class Protocol(Repeating):
     def _answer(self, problem: Problem) -> None:
         if self.door is not None:
             self.door.gate.count("early", problem.status)
-        self.transport.write(to_bytes(problem, self.server_state.default_headers))
+        # The method is known once the target has begun; an answer to HEAD has no body.
+        bodiless = bool(self.url) and self.parser.get_method() == b"HEAD"
+        self.transport.write(to_bytes(problem, self.server_state.default_headers, bodiless=bodiless))
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)

@@ -81,8 +81,11 @@ def _header_text(body: Body) -> tuple[str, int]:
         raise Unreadable("npy", f"the npy header is {length} bytes long; at most {_MOST_HEADER} are read")
     if begin + length > len(body):
         raise Unreadable("npy", f"the body ends within the npy header, after {len(body)} bytes")
-    text = bytes(body[begin : begin + length]).decode("latin-1" if version < (3, 0) else "utf-8", "replace")
-    return text.strip(), begin + length
+    try:
+        text = bytes(body[begin : begin + length]).decode("latin-1" if version < (3, 0) else "utf-8")
+    except UnicodeDecodeError:
+        raise Unreadable("npy", "the npy header is not UTF-8, as that of version 3.0 is") from None
+    return text, begin + length
 
 
 def _entries(text: str) -> tuple[object, bool, tuple[int, ...]]:
@@ -97,9 +100,9 @@ def _entries(text: str) -> tuple[object, bool, tuple[int, ...]]:
 
 
 def _literal(text: str) -> object:
-    """The header's Python literal; a bounded one, for the parser's own stack is not endless."""
-    if len(text) > _MOST_TEXT:
-        raise Unreadable("npy", f"the npy header has {len(text)} characters; an array of numbers needs fewer")
+    """The header's Python literal, as NumPy reads it; a bounded one, for the parser's own stack is not endless."""
+    if (length := len(text.strip())) > _MOST_TEXT:
+        raise Unreadable("npy", f"the npy header has {length} characters; an array of numbers needs fewer")
     try:
         value: object = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

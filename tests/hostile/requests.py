@@ -1,15 +1,15 @@
-"""Generated bad requests: seeded, so that a failure is found again by its number."""
+"""Generated bad requests of every kind at once: seeded, so that a failure is found again by its number."""
 
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from io import BytesIO
 
 import numpy as np
 import safetensors.numpy
 
 from tests.api.requests import EXAMPLES, Asked
+from tests.hostile.called import Sent
 
 NUMBERS = ["0", "-1", "-0", "00", "1e3", "4.0", "1_0", " 5", "5 ", "+3", "%2B3", "inf", "-inf", "nan", "NaN",
 "1e309", "1e-400", "5e-324",
@@ -59,20 +59,6 @@ JSON, BINARY = b"application/json", b"application/octet-stream"
 METHODS = ["GET"] * 10 + ["HEAD", "POST", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "get", "X", "PATCH"]
 
 
-@dataclass(slots=True)
-class Bad:
-    """One request as ASGI has it."""
-
-    method: str
-    path: bytes
-    query: bytes = b""
-    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
-    body: bytes = b""
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path[:200]!r} ? {self.query[:300]!r} {self.headers} {self.body[:200]!r}"
-
-
 class Generator:
     """Bad requests without end, the same for the same seed."""
 
@@ -80,10 +66,10 @@ class Generator:
         self.random = random.Random(seed)
         self.files = _files()
 
-    def __next__(self) -> Bad:
+    def __next__(self) -> Sent:
         asked = self.random.choice(EXAMPLES)
         method = asked.method if self.random.random() < 0.9 else self.random.choice(METHODS)
-        bad = Bad(method, self._path(asked), self._query(asked))
+        bad = Sent(method, self._path(asked), self._query(asked))
         if method == "POST":
             fitting, bad.body = self._body(asked)
             kind = fitting if self.random.random() < 0.9 else self._choice(MEDIA_TYPES)
@@ -141,7 +127,7 @@ class Generator:
                 damaged[at:at] = self.random.choice(NUMBERS + TEXTS).encode()[:200]
         return bytes(damaged)
 
-    def _headers(self, bad: Bad) -> None:
+    def _headers(self, bad: Sent) -> None:
         add: list[tuple[float, Callable[[], tuple[bytes, bytes]]]] = [
             (0.1, lambda: (b"range", self._choice(RANGES))),
             (0.05, lambda: (b"if-range", self._choice(TAGS))),
