@@ -106,8 +106,10 @@ class Unpacked:
     without: tuple[str, ...] = ()
 
 
-def unpacked(pasted: Pasted, blocks: list[Block], layer_type: str | None) -> Unpacked:
-    """The parameters that a block stands for; null stands for none."""
+def unpacked(
+    pasted: Pasted, blocks: list[Block], layer_type: str | None, chosen: Mapping[str, object] | None = None
+) -> Unpacked:
+    """The parameters that a block stands for, beside those that are `chosen` already; null stands for none."""
     blocks = [block for block in blocks if block.value is not None]
     if len(blocks) > 1:
         names = " and ".join(dict.fromkeys(block.name for block in blocks))
@@ -126,6 +128,7 @@ def unpacked(pasted: Pasted, blocks: list[Block], layer_type: str | None) -> Unp
     # A null beside the objects is a type of layer without an encoding, unless it is a key that was left out.
     without = tuple(key for key, value in given.items() if value is None and key not in pasted.keys)
     common = {key: value for key, value in given.items() if value is not None and key not in layers}
+    given = {key: _asked(pasted, value, chosen or {}) if key in layers else value for key, value in given.items()}
     if layer_type is None:
         _refuse_names(block, (*layers, *without))
         return Unpacked({name: _stated(pasted, block, common, given[name], name) for name in layers}, without)
@@ -137,6 +140,12 @@ def _object(block: Block, value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise block.fault("", "type", f"{block.name} must be a JSON object, or null")
     return dict(value)
+
+
+def _asked(pasted: Pasted, own: Mapping[str, Any], chosen: Mapping[str, object]) -> Mapping[str, Any]:
+    """What is asked of the object of one type of layer."""
+    idle = {key for key, (parameter, value) in pasted.outermost.items() if chosen.get(parameter) == value}
+    return {key: value for key, value in own.items() if key not in idle}
 
 
 def _stated(pasted: Pasted, block: Block, common: Mapping[str, Any], own: Mapping[str, Any], layer: str = "") -> Stated:

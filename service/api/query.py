@@ -104,7 +104,7 @@ def _params(
         inside = in_query(scheme, pairs)
         layer_type = pairs.pop(LAYER_TYPE, None)
         if blocks is not None or inside:
-            found = unpacked(scheme.pasted, [*inside, *(blocks or ())], layer_type)
+            found = unpacked(scheme.pasted, [*inside, *(blocks or ())], layer_type, {**beneath, **pairs})
     layers = {name: _validated(scheme, {**beneath, **stated.parameters, **pairs}, stated, pairs)
               for name, stated in found.layers.items()}  # fmt: skip
     return layers[""] if "" in layers else Layered(layers=layers, without=found.without)

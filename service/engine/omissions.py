@@ -401,12 +401,6 @@ SCALING = (
         "of the call",
     ),
     Omission(
-        "truncate in a nested block, as transformers 5.24 reads it",
-        "scaling",
-        "it looks for truncate beside the types of layer and takes it for true; here the block says what it says, and "
-        "truncate_rule=always has its numbers",
-    ),
-    Omission(
         "A list of linear factors in one cache (vLLM, for LoRA)",
         "scaling",
         "one request for each factor",

@@ -107,6 +107,22 @@ def test_without_one_every_layer_type_is_answered(direct: Client) -> None:
     ]
 
 
+def test_truncate_within_a_type_of_layer_is_asked_unless_the_rule_says_beside_them(direct: Client) -> None:
+    within = {"rope_parameters": {"full_attention": {**YARN, "truncate": False}, "sliding_attention": {"factor": 1}}}
+    beside = {"rope_parameters": {"truncate": False, **within["rope_parameters"]}}
+    for chosen in ("&truncate_rule=beside-layers", "&preset=transformers-5.24"):
+        for layer in ("", "&layer_type=full_attention"):
+            answers = [posted(direct, f"dim=8&length=1{chosen}{layer}", body) for body in (within, beside)]
+            found = [answer["parameters"] if layer else answer["parameters"]["layers"]["full_attention"]
+                     for answer in answers]  # fmt: skip
+            assert [each["truncate"] for each in found] == [True, False]
+    flat = posted(direct, "dim=8&length=1&preset=transformers-5.24", {"rope_parameters": {**YARN, "truncate": False}})
+    assert flat["parameters"]["truncate"] is False
+    for chosen in ("", "&truncate_rule=stated", "&preset=transformers-4.57"):
+        answer = posted(direct, f"dim=8&length=1&layer_type=full_attention{chosen}", within)
+        assert answer["parameters"]["truncate"] is False
+
+
 def test_all_layer_types_as_files_and_from_an_address(direct: Client) -> None:
     pasted = quote(json.dumps({"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}))
     address = f"{ROPE}.npz?dim=8&length=3&rope_parameters={pasted}"

@@ -4,6 +4,7 @@ Every entry of `ROPE_INIT_FUNCTIONS` over widths, bases and lengths: (i) inverse
 the inverse frequencies are the same bits. The attention factor is a Python float on both sides.
 """
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import pytest
 
 from service.engine import by_key
 from service.engine.rotation.rope_block import parameters_of_block
+from tests.clients import Client
 from tests.engine.answers import answer, only
 from tests.golden import make_scaling
 from tests.golden.frozen import Numbers, library
 from tests.golden.make_scaling import CASES, TABLE_BASE, TABLE_WIDTH, TABLES, of_grid
+from tests.oracles.answers import posted_json
 from tests.oracles.exact import ulps_apart
 from tests.oracles.usages import proves
 
@@ -111,3 +114,29 @@ def test_xpos_of_x_transformers(length: int) -> None:
         # Its frequencies may be two ulp away: at the far end that is seen. The steps are the same.
         assert (np.abs(theirs - exact["cos"]) <= 1e-3 * size).all()
         assert (np.abs(theirs - single["cos"]) <= 1e-6 * size).mean() > 0.99
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("beside", [{}, {"truncate": False}, {"truncate": True}], ids=["within", "false", "true"])
+@proves(ROPE, {"transformers-5.24": "full_attention"})
+def test_truncate_in_a_block_of_each_type_of_layer(
+    direct: Client, usage: Any, oracle: str, beside: dict[str, bool]
+) -> None:
+    """The library asks it beside the types of layer alone."""
+    own = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 16.0, "original_max_position_embeddings": 4096}
+    nested = {**beside, oracle: {**own, "truncate": False}, "sliding_attention": {"rope_type": "default",
+                                                                                 "rope_theta": 1e4}}  # fmt: skip
+    rule = library("transformers.modeling_rope_utils").ROPE_INIT_FUNCTIONS["yarn"]
+    config = SimpleNamespace(
+        rope_parameters=nested,
+        head_dim=64,
+        hidden_size=64,
+        num_attention_heads=1,
+        max_position_embeddings=65536,
+        standardize_rope_params=lambda: None,
+    )
+    config.per_layer_config = {oracle: config}
+    theirs, _ = rule(config, None, layer_type=oracle)
+    ours = posted_json(direct, "/v1/encodings/rope", {"rope_parameters": nested}, preset=usage.preset, dim=64,
+                       layer_type=oracle, output="frequencies")["frequencies"]  # fmt: skip
+    assert ulps_apart(ours.astype(np.float32), theirs.numpy()).max() <= 2

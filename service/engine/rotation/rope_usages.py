@@ -13,7 +13,11 @@ _TRANSFORMERS = {
 }
 
 IMPLEMENTATIONS = (
-    Usage("transformers 5.24 (`seq_len`: the largest position + 1)", _TRANSFORMERS, preset="transformers-5.24"),
+    Usage(
+        "transformers 5.24 (`seq_len`: the largest position + 1)",
+        {**_TRANSFORMERS, "truncate_rule": "beside-layers"},
+        preset="transformers-5.24",
+    ),
     Usage(
         "transformers 4.57 (`seq_len`: the largest position + 1)",
         {**_TRANSFORMERS, "longrope_attention": "own-or-ratio"},

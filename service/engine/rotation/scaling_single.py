@@ -71,7 +71,8 @@ def _stretched(params: Scaling, width: int) -> Singles:
 def _dynamic(params: Scaling, width: int) -> Singles:
     if params.dynamic_rule == "base":
         return _stretched(params, width)
-    return _plain(params, width) / np.float32(_power(given(params.factor), width / (width - 2)))
+    exponent = np.float32(width) / np.float32(width - 2)
+    return _plain(params, width) / np.float32(_power(given(params.factor), float(exponent)))
 
 
 def _ntk(params: Scaling, width: int) -> Singles:
