@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from service.api.problems import Problem, echo, unknown_name
@@ -70,11 +70,15 @@ def in_body(given: Mapping[str, object]) -> list[Block]:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """The parameters that a pasted block stands for, and the keys of the block that they come from."""
+    """The parameters that a pasted block stands for, and the keys of the block that they come from.
+
+    `absent` has the keys that it could hold and does not, by the same names.
+    """
 
     block: Block | None
     parameters: dict[str, Any]
     keys: dict[str, str]
+    absent: Mapping[str, str] = field(default_factory=dict)
 
     def refuse_twice(self, pairs: Mapping[str, str]) -> None:
         """A parameter that stands in the query as well is given twice."""
@@ -88,7 +92,8 @@ class Stated:
         return Problem(problem.slug, problem.detail, [self._placed(dict(fault)) for fault in problem.errors])
 
     def _placed(self, fault: dict[str, Any]) -> dict[str, Any]:
-        key = self.keys.get(fault.get("parameter", ""))
+        name = fault.get("parameter", "")
+        key = self.absent.get(name) if fault["code"] == "missing" else self.keys.get(name)
         if self.block is None or key is None:
             return fault
         del fault["parameter"]
@@ -159,7 +164,9 @@ def _stated(pasted: Pasted, block: Block, common: Mapping[str, Any], own: Mappin
         (fault,) = error.faults
         raise block.fault(places[fault.parameter], fault.code, fault.detail) from None
     keys = {pasted.renamed.get(key, key): place for key, place in places.items()}
-    return Stated(block, parameters, {name: place for name, place in keys.items() if name in parameters})
+    within = f"{_escaped(layer)}/" if layer else ""
+    absent = {key: within + key for key in pasted.keys if key not in flat}
+    return Stated(block, parameters, {name: place for name, place in keys.items() if name in parameters}, absent)
 
 
 def _refuse_names(block: Block, layers: tuple[str, ...]) -> None:

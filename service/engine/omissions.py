@@ -378,7 +378,15 @@ AXES = (
     Omission(
         "Learned frequencies on several axes (Mochi, timm RotaryEmbeddingMixed)",
         "several axes",
-        "the frequencies are the model's weights",
+        "the frequencies are the model's weights, one for each axis, head and pair, and every axis turns every pair: "
+        "an angle is the sum of positions times frequencies, so encodings/rope with rope_type=frequencies and one "
+        "head's frequencies of one axis after another, applied in turn, is that rotation",
+    ),
+    Omission(
+        "xPos on several axes",
+        "several axes",
+        "no library has it: those with xPos (torchscale, x-transformers, rotary-embedding-torch) have one axis of "
+        "positions where they have it; encodings/rope and apply/rope answer it",
     ),
     Omission(
         "Qwen2.5-VL's window order",
@@ -399,6 +407,12 @@ SCALING = (
         "scaling",
         "encodings/rope with rope_type=ntk_alpha and alpha = max(2^ceil(log2(n / L) + 1) - 1, 1), n the length "
         "of the call",
+    ),
+    Omission(
+        "YaRN's ramp under M-RoPE in vLLM",
+        "scaling",
+        "it takes the length of its table, four times the trained one, for the trained length: "
+        "original_max_position_embeddings times four beside the factor, with preset=vllm, has its numbers",
     ),
     Omission(
         "A list of linear factors in one cache (vLLM, for LoRA)",
@@ -428,7 +442,8 @@ ROTATION = (
         "An odd partial width (transformers: int(head_dim * partial_rotary_factor))",
         "rotation",
         "transformers turns one channel more, by base^(-2k/d) of the odd d: rotary_dim = d + 1 with those as "
-        "rope_type=frequencies",
+        "rope_type=frequencies. Its YaRN fails there; vLLM, MLX, keras-hub and rotary-embedding-torch do at any odd "
+        "width",
     ),
 )
 

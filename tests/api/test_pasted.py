@@ -21,6 +21,9 @@ NESTED = {
     "original_max_position_embeddings": 4096,
 }
 
+TRAINED = {"original_max_position_embeddings": 16, "max_position_embeddings": 64}
+LONG = {"rope_type": "longrope", "short_factor": [1, 1, 1, 1], "long_factor": [1, 1, 1, 1], **TRAINED}
+
 
 def posted(client: Client, query: str, body: dict[str, Any]) -> Any:
     answer = client.post(f"{ROPE}?{query}", json=body)
@@ -177,7 +180,9 @@ def test_axes_in_a_pasted_block(direct: Client) -> None:
     twice = direct.post("/v1/encodings/rope-axes?dim=8&sections=2,1,1", json=body)
     assert fault(refused(twice, "invalid-parameters"), "/rope_scaling/mrope_section")["code"] == "repeated"
     wrong = direct.post("/v1/encodings/rope-axes?dim=16", json=body)
-    assert "sum to 4, expected 8" in fault(refused(wrong, "invalid-parameters"), "sections")["detail"]
+    assert (
+        "sum to 4, expected 8" in fault(refused(wrong, "invalid-parameters"), "/rope_scaling/mrope_section")["detail"]
+    )
     letters = direct.post(
         "/v1/encodings/rope-axes?dim=8", json={**body, "rope_scaling": {**block, "mrope_section": ["a", 1, 1]}}
     )
@@ -196,7 +201,24 @@ def test_axes_in_a_pasted_block(direct: Client) -> None:
         ("", {"rope_scaling": {"type": "linear", "factor": 0.5}}, "/rope_scaling/factor", "out_of_range", None),
         ("", {"rope_scaling": {"type": "linear", "factor": [2]}}, "/rope_scaling/factor", "float_type", None),
         ("", {"rope_scaling": {"type": "yarn", "truncate": 1}}, "/rope_scaling/truncate", "truth", None),
-        ("", {"rope_scaling": {"type": "linear"}}, "factor", "missing", None),
+        ("", {"rope_scaling": {"type": "linear"}}, "/rope_scaling/factor", "missing", None),
+        ("&rope_scaling=%7B%22type%22:%22linear%22%7D", {"positions": [1]}, "rope_scaling", "missing", None),
+        ("", {"rope_scaling": {**LONG, "short_factor": [1, 1]}}, "/rope_scaling/short_factor", "shape", None),
+        (
+            "",
+            {"rope_parameters": {"a": {}, "b": {**LONG, "long_factor": [1]}}},
+            "/rope_parameters/b/long_factor",
+            "shape",
+            None,
+        ),
+        (
+            "",
+            {"rope_parameters": {"a": {"rope_type": "yarn", "rope_theta": 1, "factor": 2, **TRAINED}}},
+            "/rope_parameters/a/rope_theta",
+            "out_of_range",
+            None,
+        ),
+        ("&base=1", {"rope_parameters": {"rope_type": "yarn", "factor": 2, **TRAINED}}, "base", "out_of_range", None),
         ("", {"rope_scaling": {"type": "linear", "rope_type": "yarn"}}, "/rope_scaling/type", "conflict", None),
         ("", {"rope_scaling": []}, "/rope_scaling", "type", None),
         ("", {"rope_scaling": "yarn"}, "/rope_scaling", "type", None),
@@ -234,7 +256,7 @@ def test_axes_in_a_pasted_block(direct: Client) -> None:
         ),
         ("", {"rope_parameters": {"../up": {"rope_theta": 5.0}}}, "/rope_parameters/..~1up", "value", None),
         ("", {"rope_parameters": {f"layer{n}": {} for n in range(17)}}, "/rope_parameters", "too_large", None),
-        ("", {"rope_parameters": {"a": {}, "b": {"type": "linear"}}}, "factor", "missing", None),
+        ("", {"rope_parameters": {"a": {}, "b": {"type": "linear"}}}, "/rope_parameters/b/factor", "missing", None),
         ("&layer_type=full", {"rope_parameters": NESTED}, "layer_type", "choice", None),
         ("&layer_type=full_attentoin", {"rope_parameters": NESTED}, "layer_type", "choice", "full_attention"),
         (
