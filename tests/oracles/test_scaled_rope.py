@@ -140,3 +140,21 @@ def test_truncate_in_a_block_of_each_type_of_layer(
     ours = posted_json(direct, "/v1/encodings/rope", {"rope_parameters": nested}, preset=usage.preset, dim=64,
                        layer_type=oracle, output="frequencies")["frequencies"]  # fmt: skip
     assert ulps_apart(ours.astype(np.float32), theirs.numpy()).max() <= 2
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("width", "base"), [(2, 1e4), (4, 1e3), (4, 1.2e7), (96, 1.5e5), (128, 1e6), (256, 1e6)])
+def test_more_widths_and_bases(width: int, base: float) -> None:
+    """Every case, live; but a single pair has no dynamic base, and no share of it turns."""
+    scheme = by_key("encodings", "rope")
+    for name, (block, largest, length) in CASES.items():
+        if width == 2 and (block["rope_type"] == "dynamic" or name == "proportional_share"):
+            continue
+        rule = library("transformers.modeling_rope_utils").ROPE_INIT_FUNCTIONS[block["rope_type"]]
+        config = make_scaling.config_of(block, width, base, largest)
+        theirs, attention = rule(config, None, seq_len=length)
+        given = {**scheme.presets["transformers-5.24"], **parameters(name, width, base)}
+        ours = only(ROPE, **given, output="frequencies")
+        assert ulps_apart(ours, theirs.numpy()).max() <= 2, name
+        found: Any = scheme.facts(scheme.params.model_validate(given), {})["attention_factor"]
+        np.testing.assert_allclose(found, attention, rtol=1e-15)
