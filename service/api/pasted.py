@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from service.api.problems import Problem, echo, unknown_name
@@ -70,11 +70,15 @@ def in_body(given: Mapping[str, object]) -> list[Block]:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """The parameters that a pasted block stands for, and the keys of the block that they come from."""
+    """The parameters that a pasted block stands for, and the keys of the block that they come from.
+
+    `absent` has the keys that it could hold and does not, by the same names.
+    """
 
     block: Block | None
     parameters: dict[str, Any]
     keys: dict[str, str]
+    absent: Mapping[str, str] = field(default_factory=dict)
 
     def refuse_twice(self, pairs: Mapping[str, str]) -> None:
         """A parameter that stands in the query as well is given twice."""
@@ -88,7 +92,8 @@ class Stated:
         return Problem(problem.slug, problem.detail, [self._placed(dict(fault)) for fault in problem.errors])
 
     def _placed(self, fault: dict[str, Any]) -> dict[str, Any]:
-        key = self.keys.get(fault.get("parameter", ""))
+        name = fault.get("parameter", "")
+        key = self.absent.get(name) if fault["code"] == "missing" else self.keys.get(name)
         if self.block is None or key is None:
             return fault
         del fault["parameter"]
@@ -106,8 +111,10 @@ class Unpacked:
     without: tuple[str, ...] = ()
 
 
-def unpacked(pasted: Pasted, blocks: list[Block], layer_type: str | None) -> Unpacked:
-    """The parameters that a block stands for; null stands for none."""
+def unpacked(
+    pasted: Pasted, blocks: list[Block], layer_type: str | None, chosen: Mapping[str, object] | None = None
+) -> Unpacked:
+    """The parameters that a block stands for, beside those that are `chosen` already; null stands for none."""
     blocks = [block for block in blocks if block.value is not None]
     if len(blocks) > 1:
         names = " and ".join(dict.fromkeys(block.name for block in blocks))
@@ -126,6 +133,7 @@ def unpacked(pasted: Pasted, blocks: list[Block], layer_type: str | None) -> Unp
     # A null beside the objects is a type of layer without an encoding, unless it is a key that was left out.
     without = tuple(key for key, value in given.items() if value is None and key not in pasted.keys)
     common = {key: value for key, value in given.items() if value is not None and key not in layers}
+    given = {key: _asked(pasted, value, chosen or {}) if key in layers else value for key, value in given.items()}
     if layer_type is None:
         _refuse_names(block, (*layers, *without))
         return Unpacked({name: _stated(pasted, block, common, given[name], name) for name in layers}, without)
@@ -139,6 +147,12 @@ def _object(block: Block, value: object) -> Mapping[str, Any]:
     return dict(value)
 
 
+def _asked(pasted: Pasted, own: Mapping[str, Any], chosen: Mapping[str, object]) -> Mapping[str, Any]:
+    """What is asked of the object of one type of layer."""
+    idle = {key for key, (parameter, value) in pasted.outermost.items() if chosen.get(parameter) == value}
+    return {key: value for key, value in own.items() if key not in idle}
+
+
 def _stated(pasted: Pasted, block: Block, common: Mapping[str, Any], own: Mapping[str, Any], layer: str = "") -> Stated:
     """What is said in common and of one type of layer, and where."""
     flat = {**common, **own}
@@ -150,7 +164,9 @@ def _stated(pasted: Pasted, block: Block, common: Mapping[str, Any], own: Mappin
         (fault,) = error.faults
         raise block.fault(places[fault.parameter], fault.code, fault.detail) from None
     keys = {pasted.renamed.get(key, key): place for key, place in places.items()}
-    return Stated(block, parameters, {name: place for name, place in keys.items() if name in parameters})
+    within = f"{_escaped(layer)}/" if layer else ""
+    absent = {key: within + key for key in pasted.keys if key not in flat}
+    return Stated(block, parameters, {name: place for name, place in keys.items() if name in parameters}, absent)
 
 
 def _refuse_names(block: Block, layers: tuple[str, ...]) -> None:

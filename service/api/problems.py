@@ -68,7 +68,7 @@ def problem_from(error: Exception) -> Problem | None:
     if isinstance(error, Problem):
         return error
     if isinstance(error, Refusal):
-        return _from_refusal(error)
+        return from_refusal(error)
     if isinstance(error, CannotHold):
         return Problem(
             "not-acceptable",
@@ -82,7 +82,8 @@ def problem_from(error: Exception) -> Problem | None:
     return None
 
 
-def _from_refusal(error: Refusal) -> Problem:
+def from_refusal(error: Refusal) -> Problem:
+    """What the engine refuses."""
     faults = []
     for fault in error.faults:
         place = "pointer" if fault.parameter.startswith("/") else "parameter"

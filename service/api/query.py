@@ -1,14 +1,24 @@
 """The query, read from its raw bytes: nothing is ignored, repeated or guessed."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 from urllib.parse import unquote_plus
 
 from pydantic import ValidationError
 
 from service.api.pasted import LAYER_TYPE, NOTHING, Block, Stated, Unpacked, in_query, query_names, unpacked
-from service.api.problems import MOST_ERRORS, Problem, echo, from_body_validation, from_validation, unknown_name
+from service.api.problems import (
+    MOST_ERRORS,
+    Problem,
+    echo,
+    from_body_validation,
+    from_refusal,
+    from_validation,
+    unknown_name,
+)
+from service.engine.errors import Refusal
 from service.engine.layered import Layered
 from service.engine.scheme import Params, Scheme, Tensors
 from service.formats.format import Nonfinite, Theme
@@ -31,6 +41,16 @@ class Asked:
     tensor: str | None
     nonfinite: Nonfinite
     theme: Theme
+    stated: Mapping[str, Stated] = field(default_factory=dict)
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """What is refused of a pasted block is refused where it stands there."""
+        try:
+            yield
+        except Refusal as refusal:
+            stated = self.stated.get(refusal.faults[0].layer, NOTHING)
+            raise stated.placed(from_refusal(refusal)) from None
 
 
 def read_pairs(raw: bytes) -> dict[str, str]:
@@ -85,29 +105,30 @@ def read_asked(
     _refuse_unknown(scheme, pairs)
     reply = {name: pairs.pop(name) for name in REPLY_PARAMETERS if name in pairs}
     preset = _preset(scheme, pairs.pop("preset")) if "preset" in pairs else {}
-    params = _params(scheme, {**(assumed or {}), **preset}, pairs, blocks)
+    params, stated = _params(scheme, {**(assumed or {}), **preset}, pairs, blocks)
     return Asked(
         params,
         _pinned(scheme, reply.get("revision")),
         reply.get("tensor"),
         _chosen("nonfinite", reply.get("nonfinite"), Nonfinite),
         _chosen("theme", reply.get("theme"), Theme),
+        stated,
     )
 
 
 def _params(
     scheme: Scheme[Any, Any], beneath: Mapping[str, str], pairs: dict[str, str], blocks: Sequence[Block] | None
-) -> Params:
-    """The parameters of the query and of a pasted block, over those that are assumed."""
+) -> tuple[Params, Mapping[str, Stated]]:
+    """The parameters of the query and of a pasted block, over those that are assumed; and what the block states."""
     found = Unpacked({"": NOTHING})
     if scheme.pasted is not None:
         inside = in_query(scheme, pairs)
         layer_type = pairs.pop(LAYER_TYPE, None)
         if blocks is not None or inside:
-            found = unpacked(scheme.pasted, [*inside, *(blocks or ())], layer_type)
+            found = unpacked(scheme.pasted, [*inside, *(blocks or ())], layer_type, {**beneath, **pairs})
     layers = {name: _validated(scheme, {**beneath, **stated.parameters, **pairs}, stated, pairs)
               for name, stated in found.layers.items()}  # fmt: skip
-    return layers[""] if "" in layers else Layered(layers=layers, without=found.without)
+    return layers[""] if "" in layers else Layered(layers=layers, without=found.without), found.layers
 
 
 def _validated(scheme: Scheme[Any, Any], given: Mapping[str, Any], stated: Stated, pairs: Mapping[str, str]) -> Params:

@@ -72,8 +72,9 @@ def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: I
     form = FORMATS[extension]
     if isinstance(asked.params, Layered):
         scheme = layered(scheme)
-    everything = scheme.tensors(asked.params, inputs)
-    params = scheme.resolve(asked.params, inputs)
+    with asked.placed():
+        everything = scheme.tensors(asked.params, inputs)
+        params = scheme.resolve(asked.params, inputs)
     tensors = choose(everything, asked.tensor)
     form.check(tensors)
     document = statement(scheme, params, inputs)

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: `parameter` names a parameter, or an input array by JSON Pointer (`/tensors/q`)."""
+    """One thing that is wrong: `parameter` names a parameter, or an input array by JSON Pointer (`/tensors/q`).
+
+    `layer` is the type of layer whose parameter that is, where several are asked for at once.
+    """
 
     parameter: str
     code: str
     detail: str
     limit: int | float | None = None
     requested: int | float | None = None
+    layer: str = ""
 
 
 class EngineError(Exception):
@@ -40,6 +44,7 @@ class Refusal(EngineError):
         *,
         limit: int | float | None = None,
         requested: int | float | None = None,
+        layer: str = "",
     ) -> None:
         super().__init__(detail)
-        self.faults = (Fault(parameter, code, detail, limit, requested),)
+        self.faults = (Fault(parameter, code, detail, limit, requested, layer),)

@@ -34,7 +34,9 @@ def _about(layer: str) -> Iterator[None]:
     except Refusal as refusal:
         (fault,) = refusal.faults
         detail = f"{layer}: {fault.detail}"
-        raise Refusal(fault.parameter, fault.code, detail, limit=fault.limit, requested=fault.requested) from None
+        raise Refusal(
+            fault.parameter, fault.code, detail, limit=fault.limit, requested=fault.requested, layer=layer
+        ) from None
 
 
 def layered(scheme: Scheme[Any, Any]) -> Scheme[Layered, dict[str, Any]]:

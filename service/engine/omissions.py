@@ -378,7 +378,15 @@ AXES = (
     Omission(
         "Learned frequencies on several axes (Mochi, timm RotaryEmbeddingMixed)",
         "several axes",
-        "the frequencies are the model's weights",
+        "the frequencies are the model's weights, one for each axis, head and pair, and every axis turns every pair: "
+        "an angle is the sum of positions times frequencies, so encodings/rope with rope_type=frequencies and one "
+        "head's frequencies of one axis after another, applied in turn, is that rotation",
+    ),
+    Omission(
+        "xPos on several axes",
+        "several axes",
+        "no library has it: those with xPos (torchscale, x-transformers, rotary-embedding-torch) have one axis of "
+        "positions where they have it; encodings/rope and apply/rope answer it",
     ),
     Omission(
         "Qwen2.5-VL's window order",
@@ -401,10 +409,10 @@ SCALING = (
         "of the call",
     ),
     Omission(
-        "truncate in a nested block, as transformers 5.24 reads it",
+        "YaRN's ramp under M-RoPE in vLLM",
         "scaling",
-        "it looks for truncate beside the types of layer and takes it for true; here the block says what it says, and "
-        "truncate_rule=always has its numbers",
+        "it takes the length of its table, four times the trained one, for the trained length: "
+        "original_max_position_embeddings times four beside the factor, with preset=vllm, has its numbers",
     ),
     Omission(
         "A list of linear factors in one cache (vLLM, for LoRA)",
@@ -434,7 +442,8 @@ ROTATION = (
         "An odd partial width (transformers: int(head_dim * partial_rotary_factor))",
         "rotation",
         "transformers turns one channel more, by base^(-2k/d) of the odd d: rotary_dim = d + 1 with those as "
-        "rope_type=frequencies",
+        "rope_type=frequencies. Its YaRN fails there; vLLM, MLX, keras-hub and rotary-embedding-torch do at any odd "
+        "width",
     ),
 )
 

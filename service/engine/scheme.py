@@ -78,7 +78,8 @@ class Pasted:
 
     It goes by one of `names` and holds `keys`, some of which are `renamed`; `parameters(block)` says in our words what
     it says, and its refusals name a key. `spread(block)` has an object for each type of layer where the block says in
-    another way that they differ.
+    another way that they differ. `outermost` has keys that are not asked in such an object, but only beside them all,
+    where a parameter has that value.
     """
 
     names: tuple[str, ...]
@@ -87,6 +88,7 @@ class Pasted:
     renamed: Mapping[str, str]
     parameters: Callable[[Mapping[str, Any]], dict[str, Any]]
     spread: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    outermost: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def stated(self) -> frozenset[str]:

@@ -21,6 +21,9 @@ NESTED = {
     "original_max_position_embeddings": 4096,
 }
 
+TRAINED = {"original_max_position_embeddings": 16, "max_position_embeddings": 64}
+LONG = {"rope_type": "longrope", "short_factor": [1, 1, 1, 1], "long_factor": [1, 1, 1, 1], **TRAINED}
+
 
 def posted(client: Client, query: str, body: dict[str, Any]) -> Any:
     answer = client.post(f"{ROPE}?{query}", json=body)
@@ -107,6 +110,22 @@ def test_without_one_every_layer_type_is_answered(direct: Client) -> None:
     ]
 
 
+def test_truncate_within_a_type_of_layer_is_asked_unless_the_rule_says_beside_them(direct: Client) -> None:
+    within = {"rope_parameters": {"full_attention": {**YARN, "truncate": False}, "sliding_attention": {"factor": 1}}}
+    beside = {"rope_parameters": {"truncate": False, **within["rope_parameters"]}}
+    for chosen in ("&truncate_rule=beside-layers", "&preset=transformers-5.24"):
+        for layer in ("", "&layer_type=full_attention"):
+            answers = [posted(direct, f"dim=8&length=1{chosen}{layer}", body) for body in (within, beside)]
+            found = [answer["parameters"] if layer else answer["parameters"]["layers"]["full_attention"]
+                     for answer in answers]  # fmt: skip
+            assert [each["truncate"] for each in found] == [True, False]
+    flat = posted(direct, "dim=8&length=1&preset=transformers-5.24", {"rope_parameters": {**YARN, "truncate": False}})
+    assert flat["parameters"]["truncate"] is False
+    for chosen in ("", "&truncate_rule=stated", "&preset=transformers-4.57"):
+        answer = posted(direct, f"dim=8&length=1&layer_type=full_attention{chosen}", within)
+        assert answer["parameters"]["truncate"] is False
+
+
 def test_all_layer_types_as_files_and_from_an_address(direct: Client) -> None:
     pasted = quote(json.dumps({"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}))
     address = f"{ROPE}.npz?dim=8&length=3&rope_parameters={pasted}"
@@ -161,7 +180,9 @@ def test_axes_in_a_pasted_block(direct: Client) -> None:
     twice = direct.post("/v1/encodings/rope-axes?dim=8&sections=2,1,1", json=body)
     assert fault(refused(twice, "invalid-parameters"), "/rope_scaling/mrope_section")["code"] == "repeated"
     wrong = direct.post("/v1/encodings/rope-axes?dim=16", json=body)
-    assert "sum to 4, expected 8" in fault(refused(wrong, "invalid-parameters"), "sections")["detail"]
+    assert (
+        "sum to 4, expected 8" in fault(refused(wrong, "invalid-parameters"), "/rope_scaling/mrope_section")["detail"]
+    )
     letters = direct.post(
         "/v1/encodings/rope-axes?dim=8", json={**body, "rope_scaling": {**block, "mrope_section": ["a", 1, 1]}}
     )
@@ -180,7 +201,24 @@ def test_axes_in_a_pasted_block(direct: Client) -> None:
         ("", {"rope_scaling": {"type": "linear", "factor": 0.5}}, "/rope_scaling/factor", "out_of_range", None),
         ("", {"rope_scaling": {"type": "linear", "factor": [2]}}, "/rope_scaling/factor", "float_type", None),
         ("", {"rope_scaling": {"type": "yarn", "truncate": 1}}, "/rope_scaling/truncate", "truth", None),
-        ("", {"rope_scaling": {"type": "linear"}}, "factor", "missing", None),
+        ("", {"rope_scaling": {"type": "linear"}}, "/rope_scaling/factor", "missing", None),
+        ("&rope_scaling=%7B%22type%22:%22linear%22%7D", {"positions": [1]}, "rope_scaling", "missing", None),
+        ("", {"rope_scaling": {**LONG, "short_factor": [1, 1]}}, "/rope_scaling/short_factor", "shape", None),
+        (
+            "",
+            {"rope_parameters": {"a": {}, "b": {**LONG, "long_factor": [1]}}},
+            "/rope_parameters/b/long_factor",
+            "shape",
+            None,
+        ),
+        (
+            "",
+            {"rope_parameters": {"a": {"rope_type": "yarn", "rope_theta": 1, "factor": 2, **TRAINED}}},
+            "/rope_parameters/a/rope_theta",
+            "out_of_range",
+            None,
+        ),
+        ("&base=1", {"rope_parameters": {"rope_type": "yarn", "factor": 2, **TRAINED}}, "base", "out_of_range", None),
         ("", {"rope_scaling": {"type": "linear", "rope_type": "yarn"}}, "/rope_scaling/type", "conflict", None),
         ("", {"rope_scaling": []}, "/rope_scaling", "type", None),
         ("", {"rope_scaling": "yarn"}, "/rope_scaling", "type", None),
@@ -218,7 +256,7 @@ def test_axes_in_a_pasted_block(direct: Client) -> None:
         ),
         ("", {"rope_parameters": {"../up": {"rope_theta": 5.0}}}, "/rope_parameters/..~1up", "value", None),
         ("", {"rope_parameters": {f"layer{n}": {} for n in range(17)}}, "/rope_parameters", "too_large", None),
-        ("", {"rope_parameters": {"a": {}, "b": {"type": "linear"}}}, "factor", "missing", None),
+        ("", {"rope_parameters": {"a": {}, "b": {"type": "linear"}}}, "/rope_parameters/b/factor", "missing", None),
         ("&layer_type=full", {"rope_parameters": NESTED}, "layer_type", "choice", None),
         ("&layer_type=full_attentoin", {"rope_parameters": NESTED}, "layer_type", "choice", "full_attention"),
         (

@@ -1,5 +1,6 @@
 """RoPE on several axes with every scaling: laws, chunks, shifts, blocks, and refusals."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -129,32 +130,33 @@ def test_norms_grow_by_the_attention_factor_and_products_depend_on_differences(n
     assert np.abs(products[0] - factor**2 * np.sum(Q[:, :3] * K, axis=-1)).max() > 1e-3
 
 
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
 @pytest.mark.parametrize("name", SCALINGS)
-def test_a_chunk_a_step_and_the_whole_are_the_same_bytes(name: str) -> None:
+def test_a_chunk_a_step_and_the_whole_are_the_same_bytes(name: str, dtype: str) -> None:
     for rule in RULES.values():
         at = RANDOM.integers(0, 5000, (5, len(rule["sections"])))
-        given: dict[str, Any] = {**rule, **scaled(name), "arithmetic": arithmetics(name)[-1]}
+        given: dict[str, Any] = {**rule, **scaled(name), "arithmetic": arithmetics(name)[-1], "dtype": dtype}
         whole = only(TURN_AXES, {"q": Q, "positions": at}, **given)
         parts = [only(TURN_AXES, {"q": Q[:, :, i:j], "positions": at[i:j]}, **given) for i, j in CHUNKS]
         assert np.concatenate(parts, axis=2).tobytes() == whole.tobytes()
 
 
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
 @pytest.mark.parametrize("name", SCALINGS)
-def test_chunks_of_every_pairing_on_one_axis(name: str) -> None:
-    """Vectors and tables: a prefill in two chunks and a step, at offsets, in formats and with signs taken in turn."""
-    given = on_one(scaled(name))
+def test_chunks_of_every_pairing_on_one_axis(name: str, dtype: str) -> None:
+    """Vectors and tables: a prefill in two chunks and a step, at offsets, arithmetics and signs taken in turn."""
+    given, known = on_one(scaled(name)), arithmetics(name)
+    ways = product(("half", "interleaved"), (None, "half", "interleaved"))
     arrangements: list[dict[str, Any]] = [
-        {"pairing": pairing, "output_pairing": output, "arithmetic": arithmetic}
-        for pairing in ("half", "interleaved")
-        for output in (None, "half", "interleaved")
-        for arithmetic in arithmetics(name)
+        {"pairing": pairing, "output_pairing": output, "arithmetic": known[index % len(known)]}
+        for index, (pairing, output) in enumerate(ways)
     ]
     xpos: list[dict[str, Any]] = [
         {"arithmetic": arithmetic, "xpos_scale_base": 512.0} for arithmetic in ("exact", "float32")
     ]
     for index, arrangement in enumerate([*arrangements, *xpos]):
         own: dict[str, Any] = {**given, **arrangement, "angle_sign": ("positive", "negative")[index % 2]}
-        own["dtype"] = DTYPE_NAMES[index % 4]
+        own["dtype"] = dtype
         whole = answer(TURN, {"q": Q, "k": K}, **own, offset=4093)
         parts = [answer(TURN, {"q": Q[..., i:j, :], "k": K[..., i:j, :]}, **own, offset=4093 + i) for i, j in CHUNKS]
         for wave in ("q", "k"):
@@ -175,14 +177,15 @@ SERIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
 @pytest.mark.parametrize("frequencies", SERIES)
 @pytest.mark.parametrize("rule", RULES)
-def test_chunks_of_every_arrangement_on_several_axes(rule: str, frequencies: str) -> None:
+def test_chunks_of_every_arrangement_on_several_axes(rule: str, frequencies: str, dtype: str) -> None:
     at = RANDOM.integers(0, 5000, (5, len(RULES[rule]["sections"])))
     pairings = ["half", "interleaved", *(["half-per-axis"] if rule == "chunked" else [])]
-    for index, pairing in enumerate(pairings):
+    for pairing in pairings:
         given: dict[str, Any] = {**RULES[rule], **SERIES[frequencies], "frequencies": frequencies, "pairing": pairing}
-        given["dtype"] = DTYPE_NAMES[(index + len(rule)) % 4]
+        given["dtype"] = dtype
         if rule == "doubled" and (frequencies != "shared" or pairing != "half"):
             assert refused(TURN_AXES, {"q": Q, "positions": at}, **given).parameter == "section_rule"
             continue

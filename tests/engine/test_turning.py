@@ -348,3 +348,31 @@ def test_pairings_agree_after_the_permutation_is_applied(where: str, dtype: str)
 
     there = only("apply/permutation", {"x": turned(x, "interleaved").reshape(5, -1)}, dim=14, axis="last", **chosen)
     assert turned(permuted, "half").reshape(5, -1).tobytes() == there.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("direction", ["forward", "inverse", "shift"])
+def test_an_attention_factor_on_rounded_tables_is_rounded_with_them(direction: str, dtype: str) -> None:
+    """cos and sin of q = 1, 0 and 0, 1: what is answered is the tables themselves, of one pair."""
+    given: dict[str, Any] = {"rope_type": "divisors", "divisors": (3.0,), "attention_factor": 1.3}
+    eye = np.eye(2).astype(DTYPES[dtype])[:, None]
+    moved: dict[str, Any] = {"direction": direction, "offset": 7}
+    ours = only(TURN, {"q": eye}, **given, **moved, attention_on="rounded-tables")
+    plain = only(TURN, {"q": eye}, **{**given, "attention_factor": 1}, **moved)
+    once = float(np.array([1.3]).astype(DTYPES[dtype])[0])
+    factor = {"forward": once, "inverse": 1 / once, "shift": 1.0}[direction]
+    assert np.array_equal(ours, plain * np.array([factor]).astype(DTYPES[dtype]))
+    several: dict[str, Array] = {"q": eye, "positions": np.array([[7]])}
+    if direction == "shift":
+        several["from_positions"] = np.array([[0]])
+    chosen = {**given, "sections": (1,), "direction": direction, "attention_on": "rounded-tables"}
+    assert only("apply/rope-axes", several, **chosen).tobytes() == ours.tobytes()
+
+
+def test_yarns_factor_on_rounded_tables_is_made_in_their_format() -> None:
+    """0.1 ln 16 + 1 in bfloat16: 0.10009765625 * 2.765625 is 0.27734375 there, and with 1 a tie, which goes up."""
+    eye, scaling = np.eye(2).astype(DTYPES["bfloat16"])[:, None], {"rope_type": "yarn", "factor": 16.0}
+    given: dict[str, Any] = {**scaling, "original_max_position_embeddings": 4096, "attention_on": "rounded-tables"}
+    assert float(only(TURN, {"q": eye}, **given)[0, 0, 0]) == 1.28125
+    assert float(only(TURN, {"q": eye}, **given, mscale=1, mscale_all_dim=0)[0, 0, 0]) == 1.2734375
+    assert float(only(TURN, {"q": eye}, **given, attention_factor=1.0)[0, 0, 0]) == 1.0

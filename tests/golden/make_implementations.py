@@ -1,16 +1,15 @@
 """How other implementations scale RoPE, frozen: `python -m tests.golden.make_implementations PART SOURCE RELEASE`.
 
-PART is `mlx`, `keras`, `litgpt`, `vllm`, `transformers4` or `ggml`. SOURCE is where its code lies: mlx-lm's
-`models/rope_utils.py`, keras-hub's `layers/modeling/rotary_embedding.py`, litgpt's `model.py`, vLLM's
-`rotary_embedding/ntk_scaling_rope.py`, any folder for transformers, a checkout of ggml. Each part needs an environment
-of its own (mlx; keras, on torch; torch; torch; transformers 4.57; a C compiler), so each run adds its arrays:
+PART is `mlx`, `litgpt`, `transformers4` or `ggml` (vLLM and keras-hub: `make_turned`). SOURCE is where its code lies:
+mlx-lm's `models/rope_utils.py`, litgpt's `model.py`, any folder for transformers, a checkout of ggml. Each part needs
+an environment of its own (mlx; torch; transformers 4.57; a C++ compiler), so each run adds its arrays:
 
     mlx.TYPE.inv_freq, mlx.TYPE.scale            1 / the periods that it hands to mx.fast.rope; what it multiplies x by
-    keras.TYPE.inv_freq
     litgpt.yarn.cos, litgpt.yarn.sin             (positions, pairs)
-    vllm.ntk.inv_freq, vllm.ntk_mixed.inv_freq
     transformers4.CASE.inv_freq, .attention_factor, of the cases of make_scaling
-    ggml.TYPE.cos, ggml.TYPE.sin                 (positions, pairs), of `ggml_rope_cache_init`
+    ggml.TYPE.cos, ggml.TYPE.sin                 (positions, pairs), of `ggml_rope_cache_init`; of the names of
+                                                 `MULTIPLE` at `AXES`, of `ggml_mrope_cache_init`
+    ggml.TYPE.half, ggml.TYPE.interleaved        `vectors()` turned by them, of `rotate_pairs`
 """
 
 import ast
@@ -20,7 +19,6 @@ import math
 import subprocess
 import sys
 import tempfile
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Optional
@@ -33,7 +31,6 @@ from tests.golden.make_scaling import CASES, block_of, lists
 WIDTH, BASE = 96, 500_000.0
 FACTOR, TRAINED = 16.0, 4096
 POSITIONS = np.array([0, 1, 17, 255, 4095, 4096, 8193, 131_071], np.int64)
-MIXED_B = 0.625
 MSCALES: dict[str, dict[str, float]] = {"neither": {}, "mscale": {"mscale": 0.5}, "all_dim": {"mscale_all_dim": 0.5}}
 
 
@@ -64,21 +61,6 @@ def mlx(source: Path) -> Numbers:
     return arrays | {f"mlx.{name}.scale": np.array(scale, np.float64) for name, scale in scales.items()}
 
 
-def keras(source: Path) -> Numbers:
-    """keras-hub's rotary layer."""
-    export = types.ModuleType("keras_hub.src.api_export")
-    export.keras_hub_export = lambda _name: lambda layer: layer  # type: ignore[attr-defined]
-    for name in ("keras_hub", "keras_hub.src"):
-        sys.modules[name] = types.ModuleType(name)
-    sys.modules["keras_hub.src.api_export"] = export
-    layer = module_of(source).RotaryEmbedding
-    given = {"max_wavelength": BASE, "scaling_factor": FACTOR, "original_max_position_embeddings": TRAINED}
-    return {
-        f"keras.{kind}.inv_freq": np.asarray(layer(rope_type=kind, **given)._get_inverse_freq(WIDTH))
-        for kind in ("linear", "dynamic", "yarn")
-    }
-
-
 def litgpt(source: Path) -> Numbers:
     """litgpt's cache, whose YaRN ramp runs the other way."""
     names = _some_of(source, ("yarn_get_mscale", "build_rope_cache"), {})
@@ -97,29 +79,6 @@ def _some_of(source: Path, wanted: tuple[str, ...], names: dict[str, Any]) -> di
     names |= {"torch": library("torch"), "math": math, "Optional": Optional}
     exec(compile(tree, source.name, "exec"), names)
     return names
-
-
-class Plain:
-    """The part of vLLM's RotaryEmbedding that its NTK scaling calls, written out."""
-
-    def __init__(self, _head: int, rotary_dim: int, _length: int, base: float, _neox: bool, _dtype: object) -> None:
-        self.rotary_dim, self.base = rotary_dim, base
-
-    def _compute_inv_freq(self, base: float) -> Any:
-        torch = library("torch")
-        return 1.0 / (base ** (torch.arange(0, self.rotary_dim, 2, dtype=torch.float) / self.rotary_dim))
-
-
-def vllm(source: Path) -> Numbers:
-    """vLLM's fixed and mixed NTK scaling."""
-    embedding = _some_of(source, ("NTKScalingRotaryEmbedding",), {"RotaryEmbedding": Plain})[
-        "NTKScalingRotaryEmbedding"
-    ]
-    found = {
-        name: embedding(WIDTH, WIDTH, TRAINED, BASE, True, FACTOR, None, mixed)
-        for name, mixed in (("ntk", None), ("ntk_mixed", MIXED_B))
-    }
-    return {f"vllm.{name}.inv_freq": each._compute_inv_freq(BASE).numpy() for name, each in found.items()}
 
 
 def transformers4(_source: Path) -> Numbers:
@@ -146,8 +105,22 @@ def transformers4(_source: Path) -> Numbers:
     return arrays
 
 
+AXES = np.stack([POSITIONS, POSITIONS[::-1], (POSITIONS + 3) // 2, POSITIONS % 5], axis=1)
+# Sections of pairs, width of the head, rotated width by which the angle falls, imrope and vision.
+MULTIPLE: dict[str, tuple[tuple[int, ...], int, int, bool, bool]] = {
+    "mrope": ((12, 20, 16, 0), WIDTH, WIDTH, False, False),
+    "imrope": ((18, 15, 15, 0), WIDTH, WIDTH, True, False),
+    "vision": ((24, 24, 24, 24), WIDTH, WIDTH // 2, False, True),
+}
+
+
+def vectors() -> Any:
+    """(positions, WIDTH) of float16, for ggml to turn."""
+    return np.random.default_rng(WIDTH).uniform(-4, 4, (len(POSITIONS), WIDTH)).astype(np.float16)
+
+
 def ggml(source: Path) -> Numbers:
-    """ggml's own C functions, compiled without contractions: cos and sin of each pair."""
+    """ggml's own functions, compiled without contractions: cos and sin of each pair, and float16 turned by them."""
     with tempfile.TemporaryDirectory() as folder:
         functions = _compiled(source, Path(folder))
     arrays: Numbers = {}
@@ -159,44 +132,82 @@ def ggml(source: Path) -> Numbers:
         ("yarn", None, scale, 1.0),
         ("divisors", divisors, 1.0, 0.0),
     ):
-        table = np.stack([functions(float(at), freq_scale, factors, ext_factor) for at in POSITIONS])
+        table = np.empty((len(POSITIONS), WIDTH), np.float32)
+        for row, at in zip(table, POSITIONS.tolist(), strict=True):
+            functions.table(at, freq_scale, _pointer(factors), ext_factor, WIDTH, TRAINED, BASE, _pointer(row))
+        arrays |= {f"ggml.{name}.cos": table[:, ::2].copy(), f"ggml.{name}.sin": table[:, 1::2].copy()}
+        for pairing, pairs in (("half", WIDTH // 2), ("interleaved", 1)):
+            turned = np.empty((len(POSITIONS), WIDTH), np.float16)
+            for row, x, out in zip(table, vectors(), turned, strict=True):
+                functions.turn(WIDTH, pairs, _pointer(row), _pointer(x), _pointer(out), 2 if pairs > 1 else 1)
+            arrays[f"ggml.{name}.{pairing}"] = turned
+    for name, (sections, width, rotated, imrope, vision) in MULTIPLE.items():
+        table = np.empty((len(POSITIONS), width), np.float32)
+        for row, at in zip(table, AXES, strict=True):
+            of = _pointer(np.array(sections, np.int32))
+            functions.axes(*map(float, at), of, imrope, vision, width, rotated, BASE, _pointer(row))
         arrays |= {f"ggml.{name}.cos": table[:, ::2].copy(), f"ggml.{name}.sin": table[:, 1::2].copy()}
     return arrays
 
 
-def _compiled(source: Path, folder: Path) -> Callable[..., Any]:
-    operations = (source / "src/ggml-cpu/ops.cpp").read_text()
-    names = ("static float rope_yarn_ramp", "static void rope_yarn(", "static void ggml_rope_cache_init(")
-    corrections = ("static float ggml_rope_yarn_corr_dim(", "void ggml_rope_yarn_corr_dims(")
-    parts = [_function(operations, name) for name in names]
-    parts += [_function((source / "src/ggml.c").read_text(), name) for name in corrections]
-    entry = """
-void table(
+def _pointer(array: Any) -> Any:
+    return None if array is None else array.ctypes.data_as(ctypes.c_void_p)
+
+
+PREFACE = """
+#include <math.h>
+#include <stdint.h>
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define GGML_ASSERT(x)
+template <typename T> struct type_conversion_table;
+template <> struct type_conversion_table<_Float16> {
+    static float to_f32(_Float16 x) { return x; }
+    static _Float16 from_f32(float x) { return (_Float16) x; }
+};
+"""
+ENTRIES = """
+extern "C" void table(
     float at, float freq_scale, const float * factors, float ext, int width, int trained, float base, float * out
 ) {
     float dims[2];
     ggml_rope_yarn_corr_dims(width, trained, base, 32.0f, 1.0f, dims);
     ggml_rope_cache_init(at, freq_scale, factors, dims, width, ext, 1.0f, out, 1.0f, powf(base, -2.0f / width));
 }
+extern "C" void axes(
+    float t, float h, float w, float e, int * sections, int imrope, int vision, int width, int rotated, float base,
+    float * out
+) {
+    float dims[2] = {0.0f, 0.0f};
+    ggml_mrope_cache_init(
+        t, h, w, e, sections, imrope, vision, 1.0f, nullptr, dims, width, 0.0f, 1.0f, out, 1.0f,
+        powf(base, -2.0f / rotated));
+}
+extern "C" void turn(int n, int pairs, const float * cache, const _Float16 * x, _Float16 * out, int scale) {
+    rotate_pairs<_Float16>(n, pairs, cache, x, out, scale);
+}
 """
-    macros = "#define MAX(a, b) ((a) > (b) ? (a) : (b))\n#define MIN(a, b) ((a) < (b) ? (a) : (b))\n"
-    file, library = folder / "rope.c", folder / "rope.so"
-    file.write_text(
-        f"#define _GNU_SOURCE\n#include <math.h>\n#include <stdint.h>\n{macros}" + "\n".join([*parts, entry])
-    )
-    subprocess.run(["cc", "-O2", "-ffp-contract=off", "-shared", "-fPIC", file, "-o", library, "-lm"], check=True)
-    table = ctypes.CDLL(str(library)).table
-    single, pointer = ctypes.c_float, ctypes.POINTER(ctypes.c_float)
-    table.argtypes = [single, single, pointer, single, ctypes.c_int, ctypes.c_int, single, pointer]
-    table.restype = None
 
-    def row(at: float, freq_scale: float, factors: Any, ext: float) -> Any:
-        out = np.empty(WIDTH, np.float32)
-        given = None if factors is None else factors.ctypes.data_as(pointer)
-        table(at, freq_scale, given, ext, WIDTH, TRAINED, BASE, out.ctypes.data_as(pointer))
-        return out
 
-    return row
+def _compiled(source: Path, folder: Path) -> Any:
+    operations = (source / "src/ggml-cpu/ops.cpp").read_text()
+    names = ("static float rope_yarn_ramp", "static void rope_yarn(", "static void ggml_rope_cache_init(",
+             "static void ggml_mrope_cache_init(")  # fmt: skip
+    corrections = ("static float ggml_rope_yarn_corr_dim(", "void ggml_rope_yarn_corr_dims(")
+    parts = [_function(operations, name) for name in names]
+    parts += [_function((source / "src/ggml.c").read_text(), name) for name in corrections]
+    parts += ["template <typename T>" + _function(operations, "static void rotate_pairs(")]
+    file, library = folder / "rope.cpp", folder / "rope.so"
+    file.write_text("\n".join([PREFACE, *parts, ENTRIES]))
+    subprocess.run(["c++", "-O2", "-ffp-contract=off", "-shared", "-fPIC", file, "-o", library, "-lm"], check=True)
+    functions = ctypes.CDLL(str(library))
+    single, whole, pointer = ctypes.c_float, ctypes.c_int, ctypes.c_void_p
+    functions.table.argtypes = [single, single, pointer, single, whole, whole, single, pointer]
+    functions.axes.argtypes = [*[single] * 4, pointer, *[whole] * 4, single, pointer]
+    functions.turn.argtypes = [whole, whole, pointer, pointer, pointer, whole]
+    for function in (functions.table, functions.axes, functions.turn):
+        function.restype = None
+    return functions
 
 
 def _function(text: str, head: str) -> str:
@@ -206,9 +217,7 @@ def _function(text: str, head: str) -> str:
 
 PARTS: dict[str, tuple[Callable[[Path], Numbers], tuple[str, ...]]] = {
     "mlx": (mlx, ("mlx",)),
-    "keras": (keras, ("keras",)),
     "litgpt": (litgpt, ("torch",)),
-    "vllm": (vllm, ("torch",)),
     "transformers4": (transformers4, ("torch", "transformers")),
     "ggml": (ggml, ()),
 }

@@ -27,6 +27,7 @@ FILES = {
     "rope": ("torch", "transformers"),
     "scaling": ("torch", "transformers"),
     "implementations": (),
+    "turned": (),
     "sinusoidal": ("torch", "transformers", "diffusers"),
     "calendar": ("gluonts", "pandas"),
     "fourier": ("torch", "transformers", "diffusers"),

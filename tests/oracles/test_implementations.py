@@ -9,9 +9,11 @@ import pytest
 from service.engine import by_key
 from service.engine.rotation.rope_block import parameters_of_block
 from service.engine.rotation.rope_usages import IMPLEMENTATIONS
+from service.engine.scheme import Usage
 from tests.engine.answers import answer, only
 from tests.golden.frozen import Numbers, load
-from tests.golden.make_implementations import BASE, FACTOR, MIXED_B, MSCALES, TRAINED, WIDTH
+from tests.golden.make_implementations import AXES as OF_AXES
+from tests.golden.make_implementations import BASE, FACTOR, MSCALES, MULTIPLE, TRAINED, WIDTH, vectors
 from tests.golden.make_scaling import CASES, block_of, lists
 from tests.oracles import oracle_scaling as rules
 from tests.oracles.exact import PRECISION_BITS, ulps_apart
@@ -75,14 +77,6 @@ def test_mlx_always_takes_the_long_list_and_counts_each_mscale(usage: Any, oracl
     np.testing.assert_allclose(frozen[f"{oracle}.proportional.inv_freq"], proportional, rtol=1e-6)
 
 
-@proves(ROPE, {"keras-hub": "keras"})
-def test_keras_hub_divides_every_frequency_alike(usage: Any, oracle: str, frozen: Numbers) -> None:
-    for kind in ("linear", "dynamic", "yarn"):
-        given = of_preset(usage, **{**YARN, "rope_type": kind})
-        np.testing.assert_allclose(frozen[f"{oracle}.{kind}.inv_freq"], inv(**given), rtol=2e-6)
-    assert attention(of_preset(usage, **YARN)) == pytest.approx(0.1 * np.log(FACTOR) + 1, rel=1e-15)
-
-
 def test_litgpts_ramp_is_inverted(frozen: Numbers) -> None:
     positions = tuple(map(float, frozen["positions"]))
     given = {**YARN, "ramp": "inverted", "attention_factor": 1, "arithmetic": "float32"}
@@ -93,19 +87,6 @@ def test_litgpts_ramp_is_inverted(frozen: Numbers) -> None:
         assert (ulps_apart(ours[name], theirs) <= 1).mean() > 0.99
         np.testing.assert_allclose(ours[name], theirs, rtol=0, atol=5e-2)
         assert np.abs(upright[name] - theirs).max() > 0.5
-
-
-@proves(ROPE, {"vllm": "vllm"})
-def test_vllm_has_ntk_scalings_of_its_own_and_divides_positions(usage: Any, oracle: str, frozen: Numbers) -> None:
-    for name, more in (("ntk", {}), ("ntk_mixed", {"mixed_b": MIXED_B})):
-        given = of_preset(usage, rope_type="ntk", factor=FACTOR, **more)
-        assert (
-            ulps_apart(only(ROPE, **HEAD, **given, output="frequencies"), frozen[f"{oracle}.{name}.inv_freq"]).max()
-            <= 2
-        )
-    linear = of_preset(usage, rope_type="linear", factor=3, positions=(131_071.0,), output="angles")
-    steps = np.float32(np.float32(131_071) / np.float32(3)) * single()
-    np.testing.assert_array_equal(only(ROPE, **HEAD, **linear)[0], steps)
 
 
 def test_vllms_longrope_goes_by_the_ratio_of_the_lengths() -> None:
@@ -143,6 +124,29 @@ def test_llama_cpp_scales_its_running_angle(usage: Any, oracle: str, frozen: Num
             assert ulps_apart(ours[wave], frozen[f"{oracle}.{name}.{wave}"]).max() <= 2, name
 
 
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+@proves("apply/rope", {"llama-cpp": "ggml"})
+def test_llama_cpp_turns_float16_in_float32(usage: Usage, oracle: str, frozen: Numbers, pairing: str) -> None:
+    x = vectors()
+    for name, more in (("default", {}), ("linear", {"rope_type": "linear", "factor": FACTOR}), ("yarn", YARN)):
+        own = {**usage.parameters, **more, "base": BASE, "pairing": pairing}
+        ours = only("apply/rope", {"q": x, "positions": frozen["positions"]}, **own)
+        # An ulp of a float32 decides about one number in thousands.
+        assert (ours != frozen[f"{oracle}.{name}.{pairing}"]).mean() <= 2e-3
+        once = only("apply/rope", {"q": x, "positions": frozen["positions"]}, **{**own, "table_dtype": "float16"})
+        assert (once != frozen[f"{oracle}.{name}.{pairing}"]).mean() > 0.1
+
+
+@proves("encodings/rope-axes", {"ggml-mrope": "mrope", "ggml-imrope": "imrope", "ggml-vision": "vision"})
+def test_ggmls_several_axes(usage: Usage, oracle: str, frozen: Numbers) -> None:
+    sections, width, _, _, _ = MULTIPLE[oracle]
+    axes = len(str(usage.parameters["sections"]).split(","))
+    own = {**usage.parameters, "sections": sections[:axes], "dim": width, "base": BASE, "columns": "half"}
+    ours = answer("encodings/rope-axes", {"positions": OF_AXES[:, :axes]}, **own)
+    for wave in ("cos", "sin"):
+        assert ulps_apart(ours[wave], frozen[f"ggml.{oracle}.{wave}"]).max() <= 1
+
+
 @proves(ROPE, {"transformers-4.57": "transformers4"})
 def test_transformers_of_before(usage: Any, oracle: str, frozen: Numbers) -> None:
     cases = [name.split(".")[1] for name in frozen if name.startswith(oracle) and name.endswith(".attention_factor")]
@@ -167,17 +171,15 @@ def test_vectors_are_turned_by_the_tables_of_the_same_name(usage: Any, oracle: s
     # The tables are compared with the implementation above; turning is two products and a sum in float32.
     (of_tables,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
     given = of_preset(of_tables, **scaling)
-    if oracle == "mlx":
-        given["arithmetic"] = "float32"
-        assert usage.parameters == {**of_tables.parameters, "arithmetic": "float32", "attention_on": "vectors"}
-    else:
-        assert usage.parameters == of_tables.parameters
+    own = {name: value for name, value in usage.parameters.items() if name not in of_tables.parameters}
+    assert usage.parameters == {**of_tables.parameters, **own}
+    assert own.keys() <= {"attention_on", "table_dtype"}
     x = np.random.default_rng(6).standard_normal((5, WIDTH)).astype(np.float32)
     tables = answer(ROPE, **HEAD, **given, offset=4093, length=5)
     expected = turned(x, tables, given, of_vectors=oracle == "mlx")
-    own = {**given, "attention_on": usage.parameters.get("attention_on", "tables")}
-    np.testing.assert_allclose(only("apply/rope", {"q": x}, base=BASE, **own, offset=4093), expected, rtol=0,
-                               atol=1e-6 if oracle == "mlx" else 0)  # fmt: skip
+    got = only("apply/rope", {"q": x}, base=BASE, **given, **own, offset=4093)
+    # Tables with A on them are rounded once more, and A by itself.
+    np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 if "attention_on" in own else 0)
 
 
 def turned(x: Any, tables: Any, given: dict[str, Any], *, of_vectors: bool) -> Any:
@@ -219,16 +221,14 @@ def test_vectors_on_several_axes_turn_by_those_tables(usage: Any, oracle: str, n
     x = np.random.default_rng(6).standard_normal((4, WIDTH)).astype(np.float32)
     at = np.random.default_rng(7).integers(0, 5000, (4, 3))
     given = of_preset(of_tables, **SCALINGS[name])
-    if oracle == "mlx":
-        given["arithmetic"] = "float32"
     tables = answer("encodings/rope-axes", {"positions": at}, **HEAD, **AXES, **given)
     expected = turned(x, tables, given, of_vectors=oracle == "mlx")
-    own = {**given, "attention_on": usage.parameters.get("attention_on", "tables")}
-    got = only("apply/rope-axes", {"q": x, "positions": at}, base=BASE, **AXES, **own)
-    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6 if oracle == "mlx" else 0)
+    own = {name: value for name, value in usage.parameters.items() if name not in of_tables.parameters}
+    got = only("apply/rope-axes", {"q": x, "positions": at}, base=BASE, **AXES, **given, **own)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 if "attention_on" in own else 0)
 
 
-@pytest.mark.parametrize("preset", ["mlx", "keras-hub", "llama-cpp", "deepseek"])
+@pytest.mark.parametrize("preset", ["mlx", "llama-cpp", "deepseek"])
 def test_those_that_do_not_ask_truncate(preset: str) -> None:
     (usage,) = [each for each in IMPLEMENTATIONS if each.preset == preset]
     given = of_preset(usage, **YARN) | {"arithmetic": "exact"}

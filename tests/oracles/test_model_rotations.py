@@ -6,6 +6,7 @@ the numbers are equal but for the few whose tables differ by a last place: PyTor
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -190,28 +191,53 @@ def test_gptj_in_every_format(dtype: str) -> None:
         assert np.array_equal(ours[name][..., 16:], x[..., 16:])
 
 
-AXES = np.random.default_rng(8).integers(0, 40, (len(POSITIONS), 3))
+AXES = np.random.default_rng(8).integers(0, 40, (len(POSITIONS), 4))
+# The module of each, and how wide its heads are.
+ON_AXES = {
+    "qwen2-vl": ("qwen2_vl", "Qwen2VLRotaryEmbedding", 128),
+    "qwen3-vl": ("qwen3_vl", "Qwen3VLTextRotaryEmbedding", 128),
+    "qwen3-5": ("qwen3_5", "Qwen3_5TextRotaryEmbedding", 256),
+    "glm-4v": ("glm4v", "Glm4vTextRotaryEmbedding", 128),
+    "ernie-4-5-vl": ("ernie4_5_vl_moe", "Ernie4_5_VLMoeTextRotaryEmbedding", 128),
+    "hunyuan-vl": ("hunyuan_vl", "HunYuanVLRotaryEmbedding", 128),
+}
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
-@proves("apply/rope-axes", {"qwen3-vl": ("qwen3_vl", "Qwen3VLTextRotaryEmbedding", [24, 20, 20])})
-def test_qwen3_vl(usage: Usage, oracle: tuple[str, str, list[int]], dtype: str) -> None:
-    folder, name, sections = oracle
+@proves("apply/rope-axes", ON_AXES)
+def test_a_model_turns_on_several_axes_as_its_preset(usage: Usage, oracle: tuple[str, str, int], dtype: str) -> None:
+    folder, name, dim = oracle
     torch, owner = library("torch"), library(f"transformers.models.{folder}.modeling_{folder}")
-    configs = library(f"transformers.models.{folder}.configuration_{folder}")
-    rope = {
-        "rope_type": "default",
-        "rope_theta": float(usage.parameters["base"]),
-        "mrope_section": sections,
-        "mrope_interleaved": True,
-    }
-    config = configs.Qwen3VLTextConfig(hidden_size=128, num_attention_heads=1, head_dim=128, rope_parameters=rope)
-    q, k = vectors(128, dtype)
-    tables = getattr(owner, name)(config)(to_torch(q), torch.tensor(AXES.T[:, None]))
+    sections = [int(section) for section in usage.parameters["sections"].split(",")]
+    rope = {"rope_type": "default", "rope_theta": float(usage.parameters.get("base", "10000")),
+            "mrope_section": sections,
+            "partial_rotary_factor": int(usage.parameters.get("rotary_dim", dim)) / dim}  # fmt: skip
+    config = SimpleNamespace(rope_parameters=rope, head_dim=dim, hidden_size=dim, num_attention_heads=1,
+                             max_position_embeddings=4096)  # fmt: skip
+    at = AXES[:, : len(sections)]
+    q, k = vectors(dim, dtype)
+    cos, sin = getattr(owner, name)(config)(to_torch(q), torch.tensor(at.T[:, None]))
+    tables = [table.reshape(1, len(at), -1) for table in (cos, sin)]
     theirs = dict(zip("qk", owner.apply_rotary_pos_emb(to_torch(q), to_torch(k), *tables), strict=True))
-    given = {"q": q, "k": k, "positions": AXES}
-    ours = answer("apply/rope-axes", given, arithmetic="float32", **usage.parameters)
-    compare(dtype, ours, theirs, given)
+    given = {"q": q, "k": k, "positions": at}
+    ours = answer("apply/rope-axes", given, **usage.parameters)
+    compare(dtype, ours, {name: turned.to(to_torch(q).dtype) for name, turned in theirs.items()}, given)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@proves("apply/rope-axes", {"wan": "apply_rotary_emb"})
+def test_wan_turns_in_float32(usage: Usage, oracle: str, dtype: str) -> None:
+    """Its module takes latents in patches of 1 x 2 x 2, and hands float32 tables to diffusers' rotation."""
+    torch, grid = library("torch"), (2, 3, 4)
+    wan = library("diffusers.models.transformers.transformer_wan")
+    frames, rows, columns = grid
+    random = np.random.default_rng(2)
+    q = random.uniform(-4, 4, (1, 3, frames * rows * columns, 128)).astype(DTYPES[dtype])
+    cos, sin = wan.WanRotaryPosEmbed(128, (1, 2, 2), 1024)(torch.zeros(1, 16, frames, 2 * rows, 2 * columns))
+    tables = cos.reshape(len(q[0, 0]), 128), sin.reshape(len(q[0, 0]), 128)
+    theirs = getattr(library("diffusers.models.embeddings"), oracle)(to_torch(q), tables, use_real_unbind_dim=-1)
+    ours = answer("apply/rope-axes", {"q": q}, **usage.parameters, grid=grid)
+    compare(dtype, ours, {"q": theirs}, {"q": q})
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

@@ -235,30 +235,54 @@ def test_models_that_split_videos_by_timestamps(direct: Client, model: str, owne
     assert our_delta(direct, by_frames(segments)) == int(delta)
 
 
-def test_a_padded_batch(direct: Client) -> None:
-    """Rows of different lengths, padded on the left: the library's masked slots are 0."""
-    rows = [sequence(1), sequence(2)]
+@pytest.mark.parametrize("place", ["left", "right", "holes"])
+@pytest.mark.parametrize(
+    ("model", "owner", "preset"),
+    [("qwen2_vl", "Qwen2VLModel", "qwen2-vl"), ("qwen2_5_vl", "Qwen2_5_VLModel", "qwen2-5-vl")],
+)
+def test_a_masked_batch(direct: Client, model: str, owner: str, preset: str, place: str) -> None:
+    """Rows of different lengths, padded on one side or with holes: the library's masked slots are 0."""
+    rows = [sequence(1), sequence(2), sequence(6)]
     types = [kinds(row) for row in rows]
-    longest = max(map(len, types))
-    mask = torch().tensor([[0] * (longest - len(row)) + [1] * len(row) for row in types])
-    padded = torch().tensor([[0] * (longest - len(row)) + row for row in types])
-    cls = models("qwen2_vl").Qwen2VLModel
-    self = SimpleNamespace(config=SimpleNamespace(vision_config=SimpleNamespace(spatial_merge_size=2)))
+    longest = max(map(len, types)) + 3
+    masks, given = [], []
+    for index, row in enumerate(types):
+        mask = np.zeros(longest, np.int64)
+        places = np.arange(len(row)) + (longest - len(row) if place == "left" else 0)
+        if place == "holes":
+            places = np.sort(np.random.default_rng(index).permutation(longest)[: len(row)])
+        mask[places] = 1
+        padded = np.zeros(longest, np.int64)
+        padded[places] = row
+        masks.append(mask)
+        given.append(padded)
+    cls = getattr(models(model), owner)
+    vision = SimpleNamespace(spatial_merge_size=2, tokens_per_second=2)
+    self = SimpleNamespace(config=SimpleNamespace(vision_config=vision))
     self.get_vision_position_ids = lambda *given, **named: cls.get_vision_position_ids(self, *given, **named)
     every = [each for row in rows for each in row]
     grids = {kind: [each["grid"] for each in every if each["type"] == kind] for kind in ("image", "video")}
+    seconds = [each["seconds_per_grid"] for each in every if each["type"] == "video"]
+    named = {"second_per_grid_ts": torch().tensor(seconds)} if model == "qwen2_5_vl" else {}
     theirs, deltas = cls.get_rope_index(
         self,
-        torch().zeros_like(padded),
-        padded,
+        torch().zeros(len(rows), longest, dtype=torch().long),
+        torch().tensor(np.array(given)),
         image_grid_thw=torch().tensor(grids["image"]),
         video_grid_thw=torch().tensor(grids["video"]),
-        attention_mask=mask,
+        attention_mask=torch().tensor(np.array(masks)),
+        **named,
     )
     for index, row in enumerate(rows):
-        got = ours(direct, row, padded_length=longest, padding_side="left")
+        own: dict[str, Any] = {"preset": preset}
+        if place == "holes":
+            got = np.zeros((3, longest), np.int64)
+            got[:, masks[index] == 1] = ours(direct, row, **own)
+        else:
+            own |= {"padded_length": longest, "padding_side": place}
+            got = ours(direct, row, **own)
         assert np.array_equal(got, theirs[:, index].numpy())
-        assert our_delta(direct, row, padded_length=longest) == int(deltas[index])
+        assert our_delta(direct, row, **own) == int(deltas[index])
 
 
 # Qwen-Omni: markers stand around everything that is seen or heard

@@ -499,7 +499,7 @@ def test_transformers_rotations(direct: Client, usage: Usage, oracle: tuple[str,
     cos, sin, _ = text_tables(usage_of(by_key("encodings", "rope-axes"), tables_of), model, owner, at)
     given = torch().tensor(q)
     theirs, _ = models(model).apply_rotary_pos_emb(given, given, cos[None], sin[None])
-    turned = posted(direct, APPLY, {"q": q, "positions": at}, preset=usage.preset, arithmetic="float32")["q"]
+    turned = posted(direct, APPLY, {"q": q, "positions": at}, preset=usage.preset)["q"]
     # Where the frequencies differ by 2 ulp, the angles at 1000 do by three times their last place.
     bound = np.where(at.max(axis=1) > 40, 1000 * 3 * EPS * 8, WITHIN + 40 * 3 * EPS * 8)
     assert (np.abs(turned - theirs.numpy()).max(axis=-1) <= bound).all()

@@ -1,10 +1,11 @@
-"""Rotary tables and rotations against rotary-embedding-torch 0.9.1, live: language, xPos, pixels."""
+"""Rotary tables and rotations against rotary-embedding-torch and x-transformers, live: language, xPos, pixels."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
+from service.engine.rounding import DTYPES
 from service.engine.scheme import Usage
 from tests.engine.answers import Array, answer, only
 from tests.golden.frozen import library
@@ -54,6 +55,53 @@ def test_a_rotation_and_a_cached_step(usage: Usage, oracle: str, interpolate: fl
         ours = only(TURN, {"q": x}, **usage.parameters, **scaling, offset=offset)
         assert np.abs(ours - rotate(torch().tensor(x), offset=offset).detach().numpy()).max() <= bound
         assert np.abs(ours - x).max() > 1
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@proves(TURN, {"rotary-embedding-torch": 200})
+def test_vectors_of_16_bits_turn_in_float32(usage: Usage, oracle: int, dtype: str) -> None:
+    """x-transformers too; rotary-embedding-torch has positions in the vectors' format: in bfloat16 exact up to 256."""
+    x = np.random.default_rng(1).uniform(-4, 4, (1, 2, oracle, 64)).astype(DTYPES[dtype])
+    given = torch().tensor(x.view(np.int16)).view(getattr(torch(), dtype))
+    ours = only(TURN, {"q": x}, **usage.parameters)
+    rotary = library("x_transformers.x_transformers")
+    frequencies, _ = rotary.RotaryEmbedding(64)(torch().arange(oracle))
+    for theirs in (
+        embedding(64).rotate_queries_or_keys(given),
+        rotary.apply_rotary_pos_emb(given, frequencies),
+    ):
+        bits = theirs.detach().contiguous().view(torch().int16).numpy()
+        assert (ours.view(np.int16) != bits).mean() <= 1e-3
+    rounded = only(TURN, {"q": x}, **{**usage.parameters, "table_dtype": dtype})
+    assert (rounded != ours).mean() > 0.1
+
+
+@pytest.mark.parametrize(("rescale", "interpolate"), [(1.0, 1.0), (8.3, 1.0), (1.0, 4.0)])
+def test_x_transformers(rescale: float, interpolate: float) -> None:
+    """Its tables, and vectors turned by them; with xPos, queries and keys."""
+    rotary = library("x_transformers.x_transformers")
+    x = vectors(24)
+    for xpos in (False, True):
+        module = rotary.RotaryEmbedding(
+            24, use_xpos=xpos, base_rescale_factor=rescale, interpolation_factor=interpolate
+        )
+        angles, scale = module(torch().arange(LENGTH))
+        given: dict[str, Any] = {"pairing": "interleaved", "arithmetic": "float32", "rope_type": "ntk_aware"}
+        given["factor"] = rescale
+        if interpolate != 1:
+            given |= {"rope_type": "linear", "factor": interpolate}
+        if xpos:
+            given |= {"xpos_scale_base": 512, "xpos_center": LENGTH // 2}
+        else:
+            ours = answer(ROPE, dim=24, length=LENGTH, **given)
+            bound = LENGTH * 4 * EPS
+            assert np.abs(ours["cos"] - angles.cos()[0].numpy()).max() <= bound
+            assert np.abs(ours["sin"] - angles.sin()[0].numpy()).max() <= bound
+        turned = answer(TURN, {"q": x, "k": x}, **given)
+        for name, power in (("q", 1), ("k", -1)):
+            theirs = rotary.apply_rotary_pos_emb(torch().tensor(x), angles, scale**power)
+            assert np.abs(turned[name] - theirs.numpy()).max() <= 8 * (LENGTH * 4 * EPS + 9 * EPS)
+        assert np.abs(turned["q"] - x).max() > 1
 
 
 def test_xpos_of_queries_and_of_keys_alone() -> None:

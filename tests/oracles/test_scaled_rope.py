@@ -4,6 +4,7 @@ Every entry of `ROPE_INIT_FUNCTIONS` over widths, bases and lengths: (i) inverse
 the inverse frequencies are the same bits. The attention factor is a Python float on both sides.
 """
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import pytest
 
 from service.engine import by_key
 from service.engine.rotation.rope_block import parameters_of_block
+from tests.clients import Client
 from tests.engine.answers import answer, only
 from tests.golden import make_scaling
 from tests.golden.frozen import Numbers, library
 from tests.golden.make_scaling import CASES, TABLE_BASE, TABLE_WIDTH, TABLES, of_grid
+from tests.oracles.answers import posted_json
 from tests.oracles.exact import ulps_apart
 from tests.oracles.usages import proves
 
@@ -111,3 +114,47 @@ def test_xpos_of_x_transformers(length: int) -> None:
         # Its frequencies may be two ulp away: at the far end that is seen. The steps are the same.
         assert (np.abs(theirs - exact["cos"]) <= 1e-3 * size).all()
         assert (np.abs(theirs - single["cos"]) <= 1e-6 * size).mean() > 0.99
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("beside", [{}, {"truncate": False}, {"truncate": True}], ids=["within", "false", "true"])
+@proves(ROPE, {"transformers-5.24": "full_attention"})
+def test_truncate_in_a_block_of_each_type_of_layer(
+    direct: Client, usage: Any, oracle: str, beside: dict[str, bool]
+) -> None:
+    """The library asks it beside the types of layer alone."""
+    own = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 16.0, "original_max_position_embeddings": 4096}
+    nested = {**beside, oracle: {**own, "truncate": False}, "sliding_attention": {"rope_type": "default",
+                                                                                 "rope_theta": 1e4}}  # fmt: skip
+    rule = library("transformers.modeling_rope_utils").ROPE_INIT_FUNCTIONS["yarn"]
+    config = SimpleNamespace(
+        rope_parameters=nested,
+        head_dim=64,
+        hidden_size=64,
+        num_attention_heads=1,
+        max_position_embeddings=65536,
+        standardize_rope_params=lambda: None,
+    )
+    config.per_layer_config = {oracle: config}
+    theirs, _ = rule(config, None, layer_type=oracle)
+    ours = posted_json(direct, "/v1/encodings/rope", {"rope_parameters": nested}, preset=usage.preset, dim=64,
+                       layer_type=oracle, output="frequencies")["frequencies"]  # fmt: skip
+    assert ulps_apart(ours.astype(np.float32), theirs.numpy()).max() <= 2
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("width", "base"), [(2, 1e4), (4, 1e3), (4, 1.2e7), (96, 1.5e5), (128, 1e6), (256, 1e6)])
+def test_more_widths_and_bases(width: int, base: float) -> None:
+    """Every case, live; but a single pair has no dynamic base, and no share of it turns."""
+    scheme = by_key("encodings", "rope")
+    for name, (block, largest, length) in CASES.items():
+        if width == 2 and (block["rope_type"] == "dynamic" or name == "proportional_share"):
+            continue
+        rule = library("transformers.modeling_rope_utils").ROPE_INIT_FUNCTIONS[block["rope_type"]]
+        config = make_scaling.config_of(block, width, base, largest)
+        theirs, attention = rule(config, None, seq_len=length)
+        given = {**scheme.presets["transformers-5.24"], **parameters(name, width, base)}
+        ours = only(ROPE, **given, output="frequencies")
+        assert ulps_apart(ours, theirs.numpy()).max() <= 2, name
+        found: Any = scheme.facts(scheme.params.model_validate(given), {})["attention_factor"]
+        np.testing.assert_allclose(found, attention, rtol=1e-15)

@@ -17,6 +17,7 @@ from service.engine.rotation.rope_usages import ROTATIONS, TURNED
 from service.engine.rotation.rotary import (
     Rotary,
     amplitude,
+    amplitude_in,
     fastest,
     pair_members,
     refuse_far_xpos,
@@ -153,6 +154,8 @@ def _table(params: ApplyRope, angles: Angles, at: Values, width: int, dtype: str
     np.negative(table.sin[:, second], out=table.sin[:, first])
     if params.direction == "inverse":
         np.negative(table.sin, out=table.sin)
+    if params.attention_on == "rounded-tables":
+        table.times(amplitude_in(params, width, params.direction, dtype))
     return table
 
 

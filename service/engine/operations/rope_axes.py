@@ -9,7 +9,6 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
-from service.engine.positions import as_positions
 from service.engine.rotation.rope_axes import (
     amplitude_of,
     facts_of,
@@ -21,7 +20,7 @@ from service.engine.rotation.rope_axes import (
     waves_of,
     write_axis,
 )
-from service.engine.rotation.rope_axes_usages import ROTATIONS
+from service.engine.rotation.rope_axes_rotations import ROTATIONS
 from service.engine.rotation.rope_block import AXES_BLOCK
 from service.engine.rotation.rope_formulas import SCALING
 from service.engine.rotation.rope_sections import (
@@ -31,13 +30,14 @@ from service.engine.rotation.rope_sections import (
     channel_columns,
     letters_of,
     members_of,
+    on_one_axis,
     rotated,
     sections_of,
 )
 from service.engine.rotation.rope_usages import TURNED
-from service.engine.rotation.rotary import pair_members
+from service.engine.rotation.rotary import amplitude_in, pair_members
 from service.engine.rotation.rotary_width import RotaryChannels
-from service.engine.rotation.shifts import FROM_POSITIONS, ShiftDirection
+from service.engine.rotation.shifts import FROM_POSITIONS, Directed, distances_on_axes
 from service.engine.rotation.turning import (
     Axes,
     Channels,
@@ -59,11 +59,10 @@ from service.engine.vectors import SameDType, refuse_odd_shapes, refuse_overflow
 WIDEST = 65_536
 
 
-class ApplyRopeAxes(RopeAxesRule, Turned):
+class ApplyRopeAxes(RopeAxesRule, Directed, Turned):
     """Parameters of `apply/rope-axes`."""
 
     axes: Axes = "heads-length"
-    direction: ShiftDirection = "forward"
     output_pairing: Annotated[
         AxesPairing | None,
         Field(description="Where the turned pairs go: into the channels they came from, unless given."),
@@ -107,7 +106,7 @@ def _check(params: ApplyRopeAxes, given: Inputs) -> tuple[RopeAxes, Inputs]:
     if not 2 <= given["q"].shape[-1] <= WIDEST:
         detail = f"q has heads of {given['q'].shape[-1]} channels; 2 to {WIDEST} will do"
         raise Refusal("/tensors/q", "shape", detail, limit=WIDEST)
-    rule, inputs = _rule(params, given), _distances(params, given)
+    rule, inputs = _rule(params, given), distances_on_axes(params, given)
     channel_columns(rule)
     fastest_of(rule, placed(rule, inputs).grid)
     amplitude_of(rule, params.direction)
@@ -122,24 +121,6 @@ def _refuse_output_pairing(params: ApplyRopeAxes) -> None:
     if params.output_pairing == "half-per-axis" and params.section_rule != "chunked":
         detail = f"output_pairing=half-per-axis needs section_rule=chunked; it is {params.section_rule}"
         raise Refusal("output_pairing", "conflict", detail)
-
-
-def _distances(params: ApplyRopeAxes, inputs: Inputs) -> Inputs:
-    """The arrays with the positions that vectors turn by: where they go, less where they stand already."""
-    if params.direction != "shift":
-        if "from_positions" in inputs:
-            detail = f"from_positions is where a shift begins, and direction is {params.direction}: shift would do"
-            raise Refusal("/tensors/from_positions", "conflict", detail)
-        return inputs
-    for name, pointer in (("positions", "/positions"), ("from_positions", "/tensors/from_positions")):
-        if name not in inputs:
-            raise Refusal(pointer, "missing", f"{name} is missing: direction=shift needs positions and from_positions")
-    to = as_positions(inputs["positions"], "/positions")
-    start = as_positions(inputs["from_positions"], "/tensors/from_positions")
-    if to.shape != start.shape:
-        detail = f"from_positions have the shape {start.shape} and positions {to.shape}; they must be equal"
-        raise Refusal("/tensors/from_positions", "shape", detail)
-    return {**inputs, "positions": as_positions(to - start, "/positions")}
 
 
 def _batches(params: ApplyRopeAxes, rule: RopeAxes, inputs: Inputs) -> int:
@@ -204,6 +185,8 @@ def _table(params: ApplyRopeAxes, rule: RopeAxes, inputs: Inputs, members: Membe
         write_axis(waves, at, "sin", table.sin)
     back = members[1] if params.direction == "inverse" else members[0]
     table.sin[:, back] = -table.sin[:, back]
+    if params.attention_on == "rounded-tables":
+        table.times(amplitude_in(on_one_axis(rule), width, params.direction, dtype))
     return table
 
 

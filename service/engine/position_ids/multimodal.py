@@ -292,5 +292,9 @@ SCHEME: Scheme[Multimodal, Numbers] = Scheme(
             preset="qwen3-omni",
         ),
     ),
-    properties={"learned parameters": "none", "extrapolates": "a grid takes as many positions as its longer side"},
+    properties={
+        "learned parameters": "none",
+        "extrapolates": "a grid takes as many positions as its longer side",
+        "fractions": "with times=fractions every step is rounded to float32 once, in the library's order",
+    },
 )

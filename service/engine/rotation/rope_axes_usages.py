@@ -1,4 +1,4 @@
-"""Which models rotate on several axes, and how: named sets of parameters."""
+"""Which models have tables of rotations on several axes, and how: named sets of parameters."""
 
 from service.engine.scheme import Usage
 
@@ -7,7 +7,6 @@ def _model(who: str, preset: str, **parameters: str) -> Usage:
     return Usage(who, parameters, preset=preset)
 
 
-# Of the tables.
 TABLES = (
     _model("Qwen2-VL, Qwen2.5-VL, Qwen2.5-Omni: text", "qwen2-vl", dim="128", sections="16,24,24", base="1000000"),
     _model(
@@ -270,39 +269,5 @@ TABLES = (
         frequencies="per-axis",
         pairing="interleaved",
         columns="half",
-    ),
-)
-
-# Of turned vectors.
-ROTATIONS = (
-    _model("Qwen2-VL: text", "qwen2-vl", sections="16,24,24", base="1000000"),
-    _model("Qwen3-VL: text", "qwen3-vl", sections="24,20,20", section_rule="interleaved", base="5000000"),
-    _model(
-        "Qwen2-VL, Qwen3-VL: vision, products and sums in float32",
-        "qwen2-vl-vision",
-        sections="20,20",
-        frequencies="per-axis",
-        arithmetic="float32",
-        table_dtype="float32",
-        rotary_dim="80",
-    ),
-    _model(
-        "ERNIE-4.5-VL: text",
-        "ernie-4-5-vl",
-        sections="22,22,20",
-        section_order="1,2,0",
-        section_rule="spatial-first",
-        pairing="interleaved",
-        base="500000",
-    ),
-    _model("Wan", "wan", sections="22,21,21", frequencies="per-axis", pairing="interleaved"),
-    _model(
-        "V-JEPA 2 (no rotation)",
-        "v-jepa-2",
-        rotary_dim="126",
-        sections="21,21,21",
-        frequencies="per-axis",
-        pairing="half-per-axis",
-        turning="neighbours",
     ),
 )

@@ -21,6 +21,8 @@ OF_AXES: Mapping[str, str] = {
     "xdrope_section": "sections",
     "mrope_interleaved": "section_rule",
 }
+# What is not asked within the object of a type of layer, where a parameter says so.
+OUTERMOST: Mapping[str, tuple[str, str]] = {"truncate": ("truncate_rule", "beside-layers")}
 ASIDE = (*OF_AXES, "interleaved", "llama_4_scaling_beta")
 LOCAL = "rope_local_base_freq"
 KEYS = ("rope_type", *RENAMED, "partial_rotary_factor", *PARAMETERS, *ASIDE)
@@ -79,6 +81,7 @@ ROPE_BLOCK = Pasted(
     renamed=RENAMED,
     parameters=parameters_of_block,
     spread=_spread,
+    outermost=OUTERMOST,
 )
 
 
@@ -115,4 +118,5 @@ AXES_BLOCK = Pasted(
     keys=tuple(key for key in KEYS if key != "frequencies"),
     renamed={**RENAMED, **OF_AXES},
     parameters=_axes_of_block,
+    outermost=OUTERMOST,
 )

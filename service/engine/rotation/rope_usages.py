@@ -13,7 +13,11 @@ _TRANSFORMERS = {
 }
 
 IMPLEMENTATIONS = (
-    Usage("transformers 5.24 (`seq_len`: the largest position + 1)", _TRANSFORMERS, preset="transformers-5.24"),
+    Usage(
+        "transformers 5.24 (`seq_len`: the largest position + 1)",
+        {**_TRANSFORMERS, "truncate_rule": "beside-layers"},
+        preset="transformers-5.24",
+    ),
     Usage(
         "transformers 4.57 (`seq_len`: the largest position + 1)",
         {**_TRANSFORMERS, "longrope_attention": "own-or-ratio"},
@@ -32,6 +36,7 @@ IMPLEMENTATIONS = (
     Usage(
         "MLX and mlx-lm",
         {
+            "arithmetic": "float32",
             "truncate_rule": "always",
             "mscale_rule": "each",
             "longrope_list": "long",
@@ -39,7 +44,7 @@ IMPLEMENTATIONS = (
         },
         preset="mlx",
     ),
-    Usage("keras-hub", {"dynamic_rule": "uniform", "truncate_rule": "always"}, preset="keras-hub"),
+    Usage("keras-hub", {"arithmetic": "float32", "dynamic_rule": "uniform"}, preset="keras-hub"),
     Usage(
         "rotary-embedding-torch, x-transformers",
         {"arithmetic": "float32", "pairing": "interleaved"},
@@ -76,10 +81,14 @@ ROTATIONS = (
     _model("nanochat", "nanochat", angle_sign="negative"),
 )
 
-# What turned vectors have of their own: mlx-lm multiplies them, not the tables.
+# What turned vectors have beside their tables: where the attention factor is, and the number formats of roundings.
+_OF_VECTORS = {
+    "mlx": {"attention_on": "vectors"},
+    "keras-hub": {"attention_on": "rounded-tables"},
+    "rotary-embedding-torch": {"table_dtype": "float32"},
+    "llama-cpp": {"table_dtype": "float32"},
+}
 TURNED = tuple(
-    Usage(usage.who, {**usage.parameters, "arithmetic": "float32", "attention_on": "vectors"}, preset=usage.preset)
-    if usage.preset == "mlx"
-    else usage
+    Usage(usage.who, {**usage.parameters, **_OF_VECTORS.get(usage.preset, {})}, preset=usage.preset)
     for usage in IMPLEMENTATIONS
 )

@@ -25,8 +25,14 @@ from service.engine.rotation.scaling_exact import (
     turning_pairs,
 )
 from service.engine.rotation.scaling_parameters import Scaling
-from service.engine.rotation.scaling_single import GGML_TYPES, ggml_scaling, scaled_float32_frequencies
+from service.engine.rotation.scaling_single import (
+    GGML_TYPES,
+    attention_in_steps,
+    ggml_scaling,
+    scaled_float32_frequencies,
+)
 from service.engine.rotation.xpos import Decay, ExactXPos, Float32XPos, Role, refuse_far
+from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Facts
 from service.engine.waves import Waves, values
 
@@ -148,6 +154,14 @@ def amplitude(params: Rotary, width: int, direction: str = "forward") -> Decimal
         raise Refusal("direction", "conflict", "direction=inverse cannot undo an attention factor of 0")
     with localcontext(MANY_DIGITS):
         return 1 / factor
+
+
+def amplitude_in(params: Rotary, width: int, direction: str, dtype: str) -> Array:
+    """The same for tables that are rounded to `dtype` already (attention_on=rounded-tables)."""
+    if direction == "shift":
+        return np.ones(1, DTYPES[dtype])
+    factor = attention_in_steps(completed(params, width), DTYPES[dtype])
+    return factor if direction == "forward" else nearest(1 / factor.astype(np.float64), DTYPES[dtype])
 
 
 def decay_of(params: Rotary, width: int, role: Role, direction: str = "forward") -> Decay | None:

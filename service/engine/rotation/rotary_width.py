@@ -41,9 +41,10 @@ def rotary_width(params: RotaryWidth, dim: int) -> int:
     if width > dim:
         raise Refusal(name, "out_of_range", f"rotary_dim is {width}; the head has {dim} channels", limit=dim)
     if width < 2 or width % 2:
-        raise Refusal(
-            name,
-            "odd" if width % 2 else "out_of_range",
-            f"{name} makes the rotated width {width}; channels turn in pairs, so it must be even and at least 2",
-        )
+        detail = f"{name} makes the rotated width {width}; channels turn in pairs, so it must be even and at least 2"
+        if name == "partial_rotary_factor" and 1 < width < dim:
+            # What transformers makes of it, as `left_out` tells.
+            detail += f": rotary_dim={width - 1} or {width + 1} would do (transformers turns {width + 1}, by "
+            detail += f"base^(-2k/{width}): give those as rope_type=frequencies)"
+        raise Refusal(name, "odd" if width % 2 else "out_of_range", detail)
     return width

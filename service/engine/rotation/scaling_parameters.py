@@ -177,11 +177,12 @@ class ScalingRule(RotaryWidth):
         ),
     ] = None
     truncate_rule: Annotated[
-        Literal["stated", "always"] | None,
+        Literal["stated", "always", "beside-layers"] | None,
         Field(
-            description="Whether `truncate` is asked: `stated` transformers and vLLM; `always` the ends of the ramp "
-            "are rounded to whole pairs whatever it says, as llama.cpp, MLX, keras-hub and DeepSeek's own code, and "
-            "transformers 5.24 for a block of each type of layer. (stated)"
+            description="Whether `truncate` is asked: `stated` transformers 4, vLLM and keras-hub; `always` the ends "
+            "of the ramp are rounded to whole pairs whatever it says, as llama.cpp, MLX and DeepSeek's own code; "
+            "`beside-layers` as transformers 5.24, which in a pasted block with an object for each type of layer asks "
+            "what stands beside these, not within. (stated)"
         ),
     ] = None
     mscale_rule: Annotated[

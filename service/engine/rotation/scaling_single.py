@@ -32,6 +32,8 @@ from service.engine.rotation.scaling_exact import (
     turning_pairs,
 )
 from service.engine.rotation.scaling_parameters import Scaling
+from service.engine.rounding import nearest
+from service.engine.scheme import Array
 from service.engine.waves import values
 
 ONE = np.float32(1.0)
@@ -69,7 +71,8 @@ def _stretched(params: Scaling, width: int) -> Singles:
 def _dynamic(params: Scaling, width: int) -> Singles:
     if params.dynamic_rule == "base":
         return _stretched(params, width)
-    return _plain(params, width) / np.float32(_power(given(params.factor), width / (width - 2)))
+    exponent = np.float32(width) / np.float32(width - 2)
+    return _plain(params, width) / np.float32(_power(given(params.factor), float(exponent)))
 
 
 def _ntk(params: Scaling, width: int) -> Singles:
@@ -190,6 +193,25 @@ def scaled_float32_frequencies(params: Scaling, width: int) -> Singles:
     [0.25, 0.0024999999441206455]
     """
     return RULES[params.rope_type](params, width)
+
+
+def attention_in_steps(params: Scaling, dtype: np.dtype[np.generic]) -> Array:
+    """A of a completed scaling in a number format: YaRN's 0.1 ln s + 1 with every step rounded to it, as keras-hub has
+    it; any other rounded once.
+
+    >>> attention_in_steps(Scaling(rope_type="yarn", factor=16.0), np.dtype(np.float16)).tolist()
+    [1.27734375]
+    """
+
+    def rounded(number: float) -> Array:
+        return nearest(np.array([number]), dtype)
+
+    stated = (params.attention_factor, params.mscale, params.mscale_all_dim)
+    if params.rope_type != "yarn" or stated != (None, None, None):
+        return rounded(float(attention_factor(params)))
+    logarithm = values(Reals.of([rounded(given(params.factor)).item()]).logarithm(), dtype).item()
+    product = rounded(rounded(0.1).item() * logarithm).item()
+    return rounded(product + 1.0)
 
 
 GGML_TYPES = ("default", "linear", "yarn", "longrope", "llama3", "divisors")

@@ -11,7 +11,7 @@ from service.engine.arithmetics import as_float64
 from service.engine.errors import Refusal
 from service.engine.positions import Values, as_positions, consecutive
 from service.engine.quantities import Offset
-from service.engine.scheme import Input, Inputs
+from service.engine.scheme import Input, Inputs, Params
 from service.engine.vectors import Placed, Rows, placed_rows, positions_of
 
 FROM_POSITIONS = Input(
@@ -28,10 +28,15 @@ ShiftDirection = Annotated[
 ]
 
 
-class Shifted(Placed):
-    """Parameters that say where vectors go, and where from."""
+class Directed(Params):
+    """Parameters that say which way vectors turn."""
 
     direction: ShiftDirection = "forward"
+
+
+class Shifted(Directed, Placed):
+    """Parameters that say where vectors go, and where from."""
+
     from_offset: Annotated[
         Offset, Field(description="direction=shift: the position that the first row stands at already.")
     ] = 0
@@ -74,3 +79,21 @@ def _refuse_origins(params: Shifted, inputs: Inputs) -> None:
         if given:
             detail = f"{name} is where a shift begins, and direction is {params.direction}: direction=shift would do"
             raise Refusal(pointer, "conflict", detail)
+
+
+def distances_on_axes(params: Directed, inputs: Inputs) -> Inputs:
+    """The arrays with the positions on several axes that vectors turn by: where they go, less where they stand."""
+    if params.direction != "shift":
+        if "from_positions" in inputs:
+            detail = f"from_positions is where a shift begins, and direction is {params.direction}: shift would do"
+            raise Refusal("/tensors/from_positions", "conflict", detail)
+        return inputs
+    for name, pointer in (("positions", "/positions"), ("from_positions", "/tensors/from_positions")):
+        if name not in inputs:
+            raise Refusal(pointer, "missing", f"{name} is missing: direction=shift needs positions and from_positions")
+    to = as_positions(inputs["positions"], "/positions")
+    start = as_positions(inputs["from_positions"], "/tensors/from_positions")
+    if to.shape != start.shape:
+        detail = f"from_positions have the shape {start.shape} and positions {to.shape}; they must be equal"
+        raise Refusal("/tensors/from_positions", "shape", detail)
+    return {**inputs, "positions": as_positions(to - start, "/positions")}

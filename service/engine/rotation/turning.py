@@ -35,11 +35,12 @@ class Turned(Params):
         ),
     ] = None
     attention_on: Annotated[
-        Literal["tables", "vectors"],
+        Literal["tables", "rounded-tables", "vectors"],
         Field(
             description="What the attention factor multiplies: `tables` cos and sin, as transformers and vLLM; "
-            "`vectors` the channels that turn, before they do, as mlx-lm: then it is rounded to `compute_dtype`, and "
-            "so is the product."
+            "`rounded-tables` cos and sin that are rounded to `table_dtype` already, as keras-hub, which computes "
+            "YaRN's factor in that format too; `vectors` the channels that turn, before they do, as mlx-lm: then it is "
+            "rounded to `compute_dtype`, and so is the product."
         ),
     ] = "tables"
     compute_dtype: Annotated[
@@ -67,6 +68,8 @@ def factors_of(params: Turned, amplitude: Decimal, direction: str) -> Factors:
     """
     if params.attention_on == "tables":
         return Factors(amplitude)
+    if params.attention_on == "rounded-tables":  # `Table.times` has it
+        return Factors(Decimal(1))
     return Factors(Decimal(1), after=amplitude) if direction == "inverse" else Factors(Decimal(1), before=amplitude)
 
 
@@ -90,6 +93,12 @@ class Table(NamedTuple):
 
     cos: Array
     sin: Array
+
+    def times(self, factor: Array) -> None:
+        """Multiply what is rounded already, each product rounded to the tables' number format."""
+        with np.errstate(over="ignore", under="ignore"):
+            for wave in self:
+                np.multiply(wave, factor, out=wave)
 
 
 class Channels(NamedTuple):
