@@ -20,6 +20,7 @@ from service.api.resources import Resources
 from service.main import create_app
 from service.server import Server, listen
 from service.settings import Settings
+from tests.live import is_tested, wait_until
 
 T = TypeVar("T")
 WAIT_SECONDS = 60.0
@@ -92,6 +93,7 @@ def in_process(given: Settings) -> Iterator[Client]:
                 yield http
 
         with _entered(loop, opened) as http:
+            wait_until(lambda: is_tested(app))
             yield Client(app, http, loop)
 
 
@@ -114,6 +116,7 @@ def on_port(given: Settings) -> Iterator[Client]:
                     yield http
 
             with _entered(loop, opened) as http:
+                wait_until(lambda: is_tested(app))
                 yield Client(app, http, loop, "server")
     finally:
         server.should_exit = True

@@ -1,10 +1,11 @@
 """Refusals of requests that the app does not get to see: what is wrong with them, and the answer as bytes."""
 
-import uuid
 from http import HTTPStatus
 
 from service.api.caching import RawHeaders
+from service.api.gate import Admitted
 from service.api.problems import MEDIA_TYPE, Problem
+from service.api.reply_cache import lines_of
 from service.settings import Settings
 
 
@@ -31,10 +32,9 @@ def no_host() -> Problem:
     return Problem("bad-request", "HTTP/1.1 requires one Host field: send it once")
 
 
-def to_bytes(problem: Problem, headers: RawHeaders) -> bytes:
+def to_bytes(problem: Problem, admitted: Admitted, headers: RawHeaders) -> bytes:
     """The whole HTTP answer to a request that the app does not get to see."""
-    request_id = uuid.uuid4().hex
-    body = problem.body(request_id)
+    body = problem.body(admitted.request_id.decode("ascii"))
     status = HTTPStatus(problem.status)
     fields = [
         *headers,
@@ -42,7 +42,11 @@ def to_bytes(problem: Problem, headers: RawHeaders) -> bytes:
         (b"content-length", b"%d" % len(body)),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),
-        (b"x-request-id", request_id.encode()),
     ]
-    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), *(name + b": " + value for name, value in fields)]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+    return b"HTTP/1.1 %d %s\r\n%s%s\r\n%s" % (
+        status,
+        status.phrase.encode(),
+        lines_of(fields),
+        admitted.lines,
+        body,
+    )
