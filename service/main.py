@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from service.api import advice, bundle, catalogue, docs, health, inference, metrics, models, refusals, schemes
@@ -14,6 +15,7 @@ from service.api.bodies import Limits
 from service.api.door import Door
 from service.api.gate import Gate
 from service.api.limits import Budget
+from service.api.meters import route_label
 from service.api.reply_cache import ReplyCache
 from service.api.resources import Resources, cores, work_pool
 from service.engine.tables import TableCache
@@ -69,6 +71,9 @@ def create_app(settings: Settings) -> Service:
     if settings.metrics == "on":
         metrics.install(app, resources, settings.workers)
     docs.install(app, settings.docs)
+    app.door.routes = {
+        route.endpoint: route_label(route.path) for route in app.router.routes if isinstance(route, Route)
+    }
     return app
 
 

@@ -48,12 +48,16 @@ def target_of(scope: Scope) -> bytes:
 
 
 class Door:
-    """ASGI in front of everything else. A server that can send ready bytes may ask `find` before it starts a task."""
+    """ASGI in front of everything else. A server that can send ready bytes may ask `find` before it starts a task.
+
+    `routes` has the label of what each endpoint answers, for the meters.
+    """
 
     def __init__(self, app: ASGIApp, resources: Resources) -> None:
         self.app = app
         self.resources = resources
         self.gate = resources.gate
+        self.routes: dict[object, str] = {}
 
     def find(self, scope: Scope, target: bytes) -> Found | None:
         """The finished reply to a request that was answered before, or None. Of the scope only method and headers are
@@ -106,7 +110,7 @@ class Door:
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, problem: Problem | None) -> None:
         admitted = self.gate.admit(scope, noted_in(scope["headers"]))
         scope["admitted"], scope["request_id"] = admitted, admitted.request_id.decode("ascii")
-        answering = Answering(scope, send, admitted)
+        answering = Answering(scope, send, admitted, self.routes)
         self.gate.meters.in_flight += 1
         try:
             await self._answer(scope, receive, answering, problem or admitted.problem)

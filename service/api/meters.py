@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from service.engine import SCHEMES
@@ -115,7 +114,6 @@ class Meters:
         self.stages[key].add(seconds)
 
 
-@lru_cache(1024)
 def route_label(path: str) -> str:
     """The template of a route, with the name of the scheme left open: families are few.
 

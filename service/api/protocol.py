@@ -271,7 +271,7 @@ class Protocol(Repeating):
         answer = to_bytes(problem, admitted, self.server_state.default_headers)
         self.transport.write(answer)
         size = len(answer.partition(b"\r\n\r\n")[2])
-        method = self.scope.get("method", UNREAD) if begun else UNREAD
+        method = self.parser.get_method().decode("ascii") if begun and self.url else UNREAD
         account = Account("early", UNROUTED, method, problem.status, 0.0, size, problem.slug)
         gate.answered(account, admitted, self.url if begun else b"", self.client and self.client[0])
         self.transport.write_eof()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from service.engine import by_key
 from service.engine.positions import Positioned, sequence
 from service.engine.scheme import Example, Inputs, Scheme, Tensor, Tensors
-from service.engine.tables import CHUNK_BYTES, ENTRY_BYTES, Call, TableCache
+from service.engine.tables import CHUNK_BYTES, ENTRY_BYTES, Call, Lookups, TableCache
 from tests.engine.answers import Array
 
 
@@ -210,6 +210,7 @@ def test_states_are_shared_and_bounded() -> None:
         counter.call(cache, length=kind, kind=kind)
         assert cache.states.held_bytes <= cache.states.limit_bytes
     assert counter.prepared == 4
+    assert cache.states.lookups == Lookups(hits=4, misses=4, evictions=1)
     counter.call(cache, length=9, kind=2)
     assert counter.prepared == 5
 
