@@ -3,13 +3,12 @@
 time          RFC 3339, UTC, to the millisecond
 level         debug, info, warning, error or critical
 logger        who says it
-message       one line, control characters escaped
+message       one line, what cannot be printed escaped
 ...           what the line says beside that: `request_id`, `trace_id`, `method`, `path`, `status`, ...
 exception     a traceback, of a bug alone
 """
 
 import logging
-import re
 import sys
 import threading
 from collections.abc import Mapping
@@ -21,17 +20,17 @@ import orjson
 from service.settings import Settings
 
 MOST_MESSAGE = 8192
-# What could end a line, or make a terminal do something: C0 and C1 controls, line separators, lone surrogates.
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def escaped(text: str) -> str:
-    r"""The same on one line.
+    r"""The same with what cannot be printed escaped: it could end a line, or make a terminal do something.
 
     >>> escaped("a\nb\x1b[31m")
     'a\\x0ab\\x1b[31m'
     """
-    return _UNSAFE.sub(lambda match: _escape(ord(match[0])), text)
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else _escape(ord(letter)) for letter in text)
 
 
 def _escape(code: int) -> str:
