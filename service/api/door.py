@@ -84,7 +84,6 @@ class Door:
         body, admitted = found.body, found.admitted
         size = len(body[0]) if len(body) == 1 else sum(map(len, body))
         seconds = time.perf_counter() - found.begun
-        self.resources.replies.lookups.hits += 1
         if admitted.problem is None and not self.gate.access_log.has_hits:
             self.gate.meters.answered("repeated", found.route, scope["method"], found.head.status, seconds, size)
             return

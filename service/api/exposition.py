@@ -93,7 +93,7 @@ class Collected(Collector):
         yield _gauge("posenc_work_limit_bytes", "Memory that work may have; beyond it is 503.", budget.limit_bytes)
 
     def _caches(self) -> Iterator[Metric]:
-        replies, tables = self.resources.replies, self.resources.tables
+        replies, tables, meters = self.resources.replies, self.resources.tables, self.resources.gate.meters
         caches: dict[str, ReplyCache | TableCache | States] = {
             "replies": replies,
             "tables": tables,
@@ -105,13 +105,13 @@ class Collected(Collector):
             "rows. States: what rows are computed from.",
             labels=["cache", "result"],
         )
-        lookups.add_metric(["replies", "joined"], self.resources.gate.meters.joined)
+        lookups.add_metric(["replies", "joined"], meters.joined)
         evictions = CounterMetricFamily("posenc_cache_evictions", "Entries let go to make room.", labels=["cache"])
         held = GaugeMetricFamily("posenc_cache_bytes", "What the entries take.", labels=["cache"])
         limits = GaugeMetricFamily("posenc_cache_limit_bytes", "What they may take.", labels=["cache"])
         for name, cache in caches.items():
             counted = cache.lookups
-            lookups.add_metric([name, "hit"], counted.hits)
+            lookups.add_metric([name, "hit"], counted.hits + (meters.repeated if name == "replies" else 0))
             lookups.add_metric([name, "miss"], counted.misses)
             evictions.add_metric([name], counted.evictions)
             held.add_metric([name], cache.held_bytes)
