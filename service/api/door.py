@@ -4,7 +4,7 @@ A repeated GET is answered here, before routing and parsing: one look-up by raw 
 """
 
 import time
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -25,7 +25,8 @@ _NOT_REPEATED = frozenset((b"range", b"content-length", b"transfer-encoding"))
 _NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding", b"traceparent", b"tracestate"}
 
 
-class Found(NamedTuple):
+@dataclass(slots=True)
+class Found:
     """A repeated request's answer, ready to send; what is known of the request, the route it would have taken, and when
     it was looked up."""
 

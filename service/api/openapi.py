@@ -28,8 +28,8 @@ query, the caller's arrays in the body. Unknown and repeated parameters are refu
 address a `+` means a space: write exponents as `1e4`.
 
 Answers to GET have a strong `ETag` and may be cached; with `revision` in the address they never change. HEAD answers
-every GET without its body. Every refusal is a problem document (RFC 9457). A well-formed `X-Request-ID` is taken over, and
-every answer has one; a W3C `traceparent` comes back as `traceresponse`."""
+every GET without its body. Every refusal is a problem document (RFC 9457). A well-formed `X-Request-ID` is taken
+over, and every answer has one; a W3C `traceparent` comes back as `traceresponse`."""
 
 TAGS = {
     "encodings": "A table of one row for each position.",

@@ -10,7 +10,6 @@ holds what HEAD and 304 say of an answer that is too large to keep, or was not c
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from service.api.caching import FRESH, IMMUTABLE, RawHeaders, none_match
 from service.api.codings import Coding
@@ -24,7 +23,8 @@ Address = tuple[bytes, Coding]
 Body = tuple[bytes, ...]
 
 
-class Head(NamedTuple):
+@dataclass(slots=True)
+class Head:
     """Status and header of an answer, as the lines that go onto the wire.
 
     >>> Head(200, b"etag: \\"x\\"\\r\\nvary: Accept\\r\\n").headers
