@@ -1,16 +1,21 @@
 """The one place where everything is joined."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from service.api import advice, bundle, catalogue, docs, health, inference, models, refusals, schemes
+from service.api import advice, bundle, catalogue, docs, health, inference, metrics, models, refusals, schemes
+from service.api.access_log import AccessLog
 from service.api.bodies import Limits
 from service.api.door import Door
+from service.api.gate import Gate
 from service.api.limits import Budget
+from service.api.meters import route_label
 from service.api.reply_cache import ReplyCache
 from service.api.resources import Resources, cores, work_pool
 from service.engine.tables import TableCache
@@ -35,14 +40,16 @@ def create_app(settings: Settings) -> Service:
     """The service as an ASGI application.
 
     >>> app = create_app(Settings())
-    >>> app.state.draining
-    False
+    >>> app.state.resources.readiness.state
+    'untested'
     """
     resources = make_resources(settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        testing = asyncio.ensure_future(resources.readiness.test(resources.work))
         yield
+        testing.cancel()
         resources.pool.shutdown(wait=False, cancel_futures=True)
         if resources.partner is not None:
             resources.partner.close()
@@ -54,20 +61,28 @@ def create_app(settings: Settings) -> Service:
     app.state.resources = resources
     app.door = Door(app.framework, resources)
     refusals.install(app)
-    health.install(app)
+    health.install(app, resources)
     catalogue.install(app, resources)
     models.install(app, resources)
     advice.install(app)
     schemes.install(app, resources)
     bundle.install(app, resources)
     inference.install(app, resources)
+    if settings.metrics == "on":
+        metrics.install(app, resources, settings.workers)
     docs.install(app, settings.docs)
+    app.door.routes = {
+        route.endpoint: route_label(route.path) for route in app.router.routes if isinstance(route, Route)
+    }
     return app
 
 
 def make_resources(settings: Settings) -> Resources:
     """What the handlers share, as large as the settings say."""
+    gate = Gate()
+    gate.access_log = AccessLog(settings.access_log)
     return Resources(
+        gate=gate,
         result_bytes=settings.result_bytes,
         json_bytes=settings.json_bytes,
         stream_bytes=settings.stream_bytes,

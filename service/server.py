@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
+from service.logs import configure_logging
 from service.settings import Settings
 from service.workers import supervise
 
@@ -61,16 +62,6 @@ def work(settings: Settings, sockets: Sequence[socket.socket]) -> int:
     Server(create_app(settings), settings).run(list(sockets))
     log.info("stopped")
     return DONE
-
-
-def configure_logging(settings: Settings) -> None:
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
-    if settings.log_level == "info":  # uvicorn's own account of a start and a stop is for debugging
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
 
 
 def listen(settings: Settings) -> list[socket.socket]:

@@ -117,10 +117,15 @@ class Settings(BaseSettings):
         default=15,
         description="after a stop signal, when the process has ended at the latest (draining included)",
     )
-    access_log: Literal["off", "misses", "all"] = Field(default="off", description="requests that are logged")
+    access_log: Literal["off", "misses", "all"] = Field(
+        default="misses",
+        description="requests that are logged: none, those whose answer had to be made or was refused, or all",
+    )
+    log_format: Literal["text", "json"] = Field(default="text", description="lines for people, or a JSON object a line")
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
         default="info", description="least severe message that is logged"
     )
+    metrics: Literal["on", "off"] = Field(default="on", description="serve /metrics for Prometheus")
     docs: Literal["on", "off"] = Field(default="on", description="serve /docs and /openapi.json")
     root_path: Annotated[str, Field(pattern=r"^(/[^/?#\s]+)*$")] = Field(
         default="", description="path prefix that a proxy in front strips, such as /posenc"

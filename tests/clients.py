@@ -22,6 +22,7 @@ from service.api.resources import Resources
 from service.main import create_app
 from service.server import Server, listen
 from service.settings import Settings
+from tests.live import is_tested, wait_until
 
 if importlib.util.find_spec("sniffio") is None:
     # httpx looks for it in every folder of the path with every request, which takes longer than the request itself.
@@ -98,6 +99,7 @@ def in_process(given: Settings) -> Iterator[Client]:
                 yield http
 
         with _entered(loop, opened) as http:
+            wait_until(lambda: is_tested(app))
             yield Client(app, http, loop)
 
 
@@ -120,6 +122,7 @@ def on_port(given: Settings) -> Iterator[Client]:
                     yield http
 
             with _entered(loop, opened) as http:
+                wait_until(lambda: is_tested(app))
                 yield Client(app, http, loop, "server")
     finally:
         server.should_exit = True

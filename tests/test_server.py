@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from service import server
+from service.logs import configure_logging
 from service.server import Server, address, listen, serve
 from service.settings import Settings
 from tests import stub_app
@@ -81,7 +82,7 @@ def test_the_log_level_holds_for_all_and_hides_the_routine_of_uvicorn(level: str
     root.handlers = []
     uvicorn.setLevel(logging.NOTSET)
     try:
-        server.configure_logging(settings(log_level=level))
+        configure_logging(settings(log_level=level))
         found = root.getEffectiveLevel(), uvicorn.getEffectiveLevel()
     finally:
         root.level, root.handlers = before[:2]

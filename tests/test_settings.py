@@ -40,8 +40,10 @@ OTHER: dict[str, tuple[str, object]] = {
     "keep_alive_seconds": ("5", 5),
     "drain_seconds": ("0", 0.0),
     "grace_seconds": ("30", 30),
-    "access_log": ("misses", "misses"),
+    "access_log": ("all", "all"),
     "log_level": ("debug", "debug"),
+    "log_format": ("json", "json"),
+    "metrics": ("off", "off"),
     "docs": ("off", "off"),
     "root_path": ("/a/b", "/a/b"),
 }
@@ -69,6 +71,8 @@ BAD: dict[str, list[str]] = {
     "grace_seconds": ["0"],
     "access_log": ["on"],
     "log_level": ["INFO", "trace"],
+    "log_format": ["logfmt"],
+    "metrics": ["9090"],
     "docs": ["yes", "1"],
     "root_path": ["posenc", "/a/", "/a b", "/a?b"],
 }
@@ -103,8 +107,10 @@ def test_defaults() -> None:
         "keep_alive_seconds": 75,
         "drain_seconds": 1.0,
         "grace_seconds": 15,
-        "access_log": "off",
+        "access_log": "misses",
+        "log_format": "text",
         "log_level": "info",
+        "metrics": "on",
         "docs": "on",
         "root_path": "",
     }

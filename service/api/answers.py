@@ -10,13 +10,15 @@ from service.api.caching import FRESH, IMMUTABLE, byte_range, condition, encoded
 from service.api.codings import Coding, accepted
 from service.api.door import address_of
 from service.api.limits import Share
-from service.api.making import Making, Timing, blocks_of, is_streamed, part_of, turn, under_way, written
+from service.api.making import Making, blocks_of, is_streamed, part_of, turn, under_way
+from service.api.meters import scheme_route
 from service.api.pasted import in_body
 from service.api.problems import Problem, precondition_failed
 from service.api.query import read_asked, textual, with_structured
 from service.api.replies import Bytes, Followed, Streamed
 from service.api.reply_cache import Reply, lines_of
 from service.api.resources import Resources
+from service.api.timing import Timing
 from service.api.wanted import (
     Headers,
     Wanted,
@@ -70,13 +72,15 @@ async def _whole(request: Request, making: Making, tag: str, headers: Headers, r
     wanted, pinned = making.wanted, making.wanted.asked.pinned
     reply = resources.replies.by_request(making.key)
     if reply is not None and reply.body is not None:
+        resources.replies.lookups.hits += 1
         resources.replies.alias(making.key, address_of(request.scope), pinned)
         return Bytes(200, reply.get(pinned).headers, *reply.body)
     stream = is_streamed(wanted, resources)
     if stream and not _can_keep(making, resources):
         _remember(request, making, tag, resources)
+        resources.replies.lookups.misses += 1
         return _streamed(making, [*headers, *accepted_ranges(wanted)], resources, Share(resources.budget))
-    timing = None if making.key in resources.under_way else Timing()
+    joins, timing = making.key in resources.under_way, Timing(wanted.scheme.family)
     flight = under_way(making, stream, resources, timing, lambda body: _reply(making, tag, body))
     if stream:
         await flight.begun()
@@ -84,7 +88,8 @@ async def _whole(request: Request, making: Making, tag: str, headers: Headers, r
     body = await flight.whole()
     resources.replies.alias(making.key, address_of(request.scope), pinned)
     size = sum(map(len, body))
-    timed = [] if timing is None else [("Server-Timing", timing.header())]
+    # Of the answer that was made here; who joins did not wait as long, and what is kept may not differ.
+    timed = [] if joins else [("Server-Timing", timing.header())]
     return Bytes(200, encoded([*headers, *file_headers(wanted, size, making.coding), *timed]), *body)
 
 
@@ -103,6 +108,7 @@ def _reply(making: Making, tag: str, body: tuple[bytes, ...] | None) -> Reply:
         lines_of(encoded(file_headers(wanted, size, making.coding))),
         lines_of(encoded(file_headers(wanted, wanted.size, making.coding))),
         body,
+        scheme_route(wanted.scheme.family, file=wanted.form.extension != "json"),
     )
 
 
@@ -140,10 +146,11 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
         headers = [("Cache-Control", "no-store"), *coding_headers(wanted)]
         if is_streamed(wanted, resources):
             return _streamed(making, headers, resources, share)
-        timing = Timing()
+        timing = Timing(scheme.family)
         async with turn(wanted, resources):
             share.take(whole_bytes(wanted))
-            content = await resources.work(lambda: written(blocks_of(making, resources, timing), timing))
+            content = await resources.work(timing.on_pool(lambda: b"".join(blocks_of(making, resources, timing))))
+        timing.count(resources.gate.meters)
     except BaseException:
         share.give_back()
         raise
@@ -172,11 +179,13 @@ def _part(wanted: Wanted, headers: Headers, window: tuple[int, int] | str, resou
     ]
     share = Share(resources.budget)
     share.take(block_bytes(wanted))
-    return Streamed(206, encoded(sent), part_of(wanted, resources, window), share, resources)
+    timing = Timing(wanted.scheme.family)
+    return Streamed(206, encoded(sent), part_of(wanted, resources, timing, window), share, resources, timing)
 
 
 def _streamed(making: Making, headers: Headers, resources: Resources, share: Share) -> Response:
     wanted = making.wanted
     share.take(block_bytes(wanted))
     sent = encoded([*headers, *content_headers(wanted, wanted.size, making.coding)])
-    return Streamed(200, sent, blocks_of(making, resources, Timing()), share, resources)
+    timing = Timing(wanted.scheme.family)
+    return Streamed(200, sent, blocks_of(making, resources, timing), share, resources, timing)

@@ -25,6 +25,7 @@ from service.api.replies import Streamed
 from service.api.resources import Resources
 from service.api.schemes import EXTENSIONS as FILES
 from service.api.schemes import address
+from service.api.timing import Timing
 from service.api.wanted import Wanted, block_bytes, understand
 from service.engine import SCHEMES
 from service.engine.errors import EngineError
@@ -88,7 +89,8 @@ async def _answer(request: Request, extension: str, resources: Resources) -> Res
         ("Content-Length", str(form.size(bundle.document, tensors))),
         ("Content-Disposition", f'attachment; filename="bundle.{extension}"'),
     ]
-    return Streamed(200, encoded(headers), chunks(bundle, extension, resources), share, resources)
+    timing = Timing("bundle")
+    return Streamed(200, encoded(headers), chunks(bundle, extension, resources, timing), share, resources, timing)
 
 
 def understood(body: object, extension: str, resources: Resources) -> Bundle:
@@ -108,7 +110,7 @@ def understood(body: object, extension: str, resources: Resources) -> Bundle:
     return Bundle(entries, places, {"entries": {name: wanted.document for name, wanted in entries.items()}})
 
 
-def chunks(bundle: Bundle, extension: str, resources: Resources) -> Iterator[Chunk]:
+def chunks(bundle: Bundle, extension: str, resources: Resources, timing: Timing) -> Iterator[Chunk]:
     """The bytes of the file, from rows. Runs on the work pool; one entry's state is held at a time."""
     held: dict[str, Call] = {}
 
@@ -118,7 +120,7 @@ def chunks(bundle: Bundle, extension: str, resources: Resources) -> Iterator[Chu
             wanted = bundle.entries[entry]
             held.clear()
             held[entry] = resources.tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything)
-        return resources.tables.rows(held[entry], tensor, start, stop)
+        return timing.computing(lambda: resources.tables.rows(held[entry], tensor, start, stop))
 
     yield from FORMATS[extension].stream(bundle.document, bundle.tensors, rows)
 

@@ -3,36 +3,44 @@
 A repeated GET is answered here, before routing and parsing: one look-up by raw path, query and coding.
 """
 
+import time
 from dataclasses import dataclass
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.api.access_log import client_of
+from service.api.answering import Answering
 from service.api.caching import RawHeaders
 from service.api.codings import accepted
+from service.api.gate import Admitted
 from service.api.inference_errors import written
+from service.api.meters import Account
 from service.api.problems import Problem
 from service.api.replies import send_blocks
-from service.api.reply_cache import Address, Body, Head, lines_of
+from service.api.reply_cache import Address, Body, Head, headers_of, lines_of
 from service.api.resources import Resources
 
 # What a repeated answer cannot be given to: a part of it, a condition that is seldom made, and a request whose body
 # wants to be read or refused.
 _NOT_REPEATED = frozenset((b"range", b"if-match", b"content-length", b"transfer-encoding"))
-_NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding"}
+_NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding", b"traceparent", b"tracestate"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
-    """A repeated request's answer, ready to send, and the id of this request."""
+    """A repeated request's answer, ready to send; what is known of the request, the route it would have taken, and when
+    it was looked up."""
 
     head: Head
     body: Body
-    request_id: bytes
+    admitted: Admitted
+    route: str
+    begun: float
 
 
 def address_of(scope: Scope) -> Address:
     """What a repeated request is known by: its target as it was sent, and the coding that it takes."""
-    return target_of(scope), accepted(_noted(scope["headers"]).get(b"accept-encoding"))
+    return target_of(scope), accepted(noted_in(scope["headers"]).get(b"accept-encoding"))
 
 
 def target_of(scope: Scope) -> bytes:
@@ -42,20 +50,25 @@ def target_of(scope: Scope) -> bytes:
 
 
 class Door:
-    """ASGI in front of everything else. A server that can send ready bytes may ask `find` before it starts a task."""
+    """ASGI in front of everything else. A server that can send ready bytes may ask `find` before it starts a task.
+
+    `routes` has the label of what each endpoint answers, for the meters.
+    """
 
     def __init__(self, app: ASGIApp, resources: Resources) -> None:
         self.app = app
         self.resources = resources
         self.gate = resources.gate
+        self.routes: dict[object, str] = {}
 
     def find(self, scope: Scope, target: bytes) -> Found | None:
         """The finished reply to a request that was answered before, or None. Of the scope only method and headers are
         looked at, and by the gate's checks: a server that parses no further need not."""
+        begun = time.perf_counter()
         method = scope["method"]
         if method not in ("GET", "HEAD"):
             return None
-        noted = _noted(scope["headers"])
+        noted = noted_in(scope["headers"])
         known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
         if known is None or not _NOT_REPEATED.isdisjoint(noted):
             return None
@@ -66,49 +79,61 @@ class Door:
         admitted = self.gate.admit(scope, noted)
         if admitted.problem is not None:
             answer = _refusal(admitted.problem, admitted.request_id.decode("ascii"), method)
-        self.gate.count("repeated", answer[0].status)
-        return Found(*answer, admitted.request_id)
+        return Found(*answer, admitted, reply.route, begun)
+
+    def sent(self, scope: Scope, target: bytes, found: Found) -> None:
+        """To be called once that answer was given to the socket."""
+        body, admitted = found.body, found.admitted
+        size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+        seconds = time.perf_counter() - found.begun
+        if admitted.problem is None and not self.gate.access_log.has_hits:
+            self.gate.meters.answered("repeated", found.route, scope["method"], found.head.status, seconds, size)
+            return
+        slug = admitted.problem.slug if admitted.problem is not None else ""
+        account = Account("repeated", found.route, scope["method"], found.head.status, seconds, size, slug)
+        self.gate.answered(account, admitted, target, client_of(scope))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         problem = _out_of_bounds(scope, self.resources)
-        found = None if problem else self.find(scope, target_of(scope))
+        target = target_of(scope)
+        found = None if problem else self.find(scope, target)
         if found is None:
             await self._pass_on(scope, receive, send, problem)
             return
-        headers = [*found.head.headers, (b"x-request-id", found.request_id)]
+        headers = [*found.head.headers, *headers_of(found.admitted.lines)]
         await send({"type": "http.response.start", "status": found.head.status, "headers": headers})
         await send_blocks(send, found.body)
+        self.sent(scope, target, found)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, problem: Problem | None) -> None:
-        admitted = self.gate.admit(scope, _noted(scope["headers"]))
-        request_id = admitted.request_id
-        scope["request_id"] = request_id.decode("ascii")
-        problem = problem or admitted.problem
-        ended = False
+        admitted = self.gate.admit(scope, noted_in(scope["headers"]))
+        scope["admitted"], scope["request_id"] = admitted, admitted.request_id.decode("ascii")
+        answering = Answering(scope, send, admitted, self.routes)
+        self.gate.meters.in_flight += 1
+        try:
+            await self._answer(scope, receive, answering, problem or admitted.problem)
+        finally:
+            self.gate.meters.in_flight -= 1
+            if "abandoned" not in scope:
+                self.gate.answered(answering.account(), admitted, target_of(scope), client_of(scope))
 
-        async def send_with_id(message: Message) -> None:
-            nonlocal ended
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
-                self.gate.count("made", message["status"])
-            await send(message)
-            ended = message["type"] == "http.response.body" and not message.get("more_body")
-
+    async def _answer(self, scope: Scope, receive: Receive, answering: Answering, problem: Problem | None) -> None:
+        problem = problem or await self.resources.readiness.refusal(scope)
         if problem is not None:
-            await send_problem(problem, scope, send_with_id)
+            await send_problem(problem, scope, answering)
             return
         try:
-            await self.app(scope, receive, send_with_id)
+            await self.app(scope, receive, answering)
         except Exception:
             # A bug that was answered and logged leaves the connection whole; an answer cut short must break it.
-            if not ended:
+            if not answering.ended:
                 raise
 
 
-def _noted(headers: RawHeaders) -> dict[bytes, bytes]:
+def noted_in(headers: RawHeaders) -> dict[bytes, bytes]:
     """The header fields that matter here; a list that came in several fields is joined (RFC 9110, 5.3)."""
     noted: dict[bytes, bytes] = {}
     for name, value in headers:
@@ -136,6 +161,7 @@ def _out_of_bounds(scope: Scope, resources: Resources) -> Problem | None:
 
 async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
     """A problem document as an ASGI answer; below `/v2` the error object of the protocol that is spoken there."""
+    scope["problem"] = problem.slug
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     start, body = _refusal(problem, scope.get("request_id", ""), scope["method"], path)
     await send({"type": "http.response.start", "status": start.status, "headers": start.headers})

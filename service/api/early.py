@@ -1,10 +1,11 @@
 """Refusals of requests that the app does not get to see: what is wrong with them, and the answer as bytes."""
 
-import uuid
 from http import HTTPStatus
 
 from service.api.caching import RawHeaders
+from service.api.gate import Admitted
 from service.api.problems import MEDIA_TYPE, Problem
+from service.api.reply_cache import lines_of
 from service.settings import Settings
 
 
@@ -36,10 +37,9 @@ def no_length() -> Problem:
     return Problem("bad-request", detail)
 
 
-def to_bytes(problem: Problem, headers: RawHeaders, *, bodiless: bool = False) -> bytes:
+def to_bytes(problem: Problem, admitted: Admitted, headers: RawHeaders, *, bodiless: bool = False) -> bytes:
     """The whole HTTP answer to a request that the app does not get to see."""
-    request_id = uuid.uuid4().hex
-    body = problem.body(request_id)
+    body = problem.body(admitted.request_id.decode("ascii"))
     status = HTTPStatus(problem.status)
     fields = [
         *headers,
@@ -47,7 +47,11 @@ def to_bytes(problem: Problem, headers: RawHeaders, *, bodiless: bool = False) -
         (b"content-length", b"%d" % len(body)),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),
-        (b"x-request-id", request_id.encode()),
     ]
-    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), *(name + b": " + value for name, value in fields)]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + (b"" if bodiless else body)
+    return b"HTTP/1.1 %d %s\r\n%s%s\r\n%s" % (
+        status,
+        status.phrase.encode(),
+        lines_of(fields),
+        admitted.lines,
+        b"" if bodiless else body,
+    )

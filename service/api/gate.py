@@ -1,9 +1,9 @@
-"""What every request passes, whether its answer is ready or has to be made: its id, the checks, the counts.
+"""What every request passes, whether its answer is ready or has to be made: its id, its trace, the checks, the counts.
 
-    admit    before anything is looked up, parsed or computed; a check that refuses gives the problem
-    count    once the status is known
+    admit       before anything is looked up, parsed or computed; a check that refuses gives the problem
+    answered    once the answer was sent
 
-Both ways through the door call these two and nothing else, so whatever guards or measures one guards the other.
+Every way through the door calls these two, so whatever guards, measures or logs one does so with the others.
 """
 
 import itertools
@@ -12,53 +12,80 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from starlette.types import Scope
 
+from service.api.access_log import AccessLog
+from service.api.meters import Account, Meters, Way
 from service.api.problems import Problem
+from service.api.traces import Trace, trace_of
 
 Noted = Mapping[bytes, bytes]
 Check = Callable[[Scope, Noted], Problem | None]
-Way = Literal["repeated", "made", "early"]
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: setting what is frozen takes three times as long, and there is one of these for every request.
+@dataclass(slots=True)
 class Admitted:
-    """A request that was looked at: its id, and why it is refused, if it is."""
+    """A request that was looked at: its id, why it is refused, if it is, the header lines of any answer to it, and the
+    trace that it belongs to."""
 
     request_id: bytes
     problem: Problem | None
+    lines: bytes
+    trace: Trace | None
 
 
 class Gate:
     """One for the process.
 
     `checks` are asked in order, and the first problem stands; of a repeated request's scope they see the method, the
-    headers and the client, for its path was not parsed. `counts` has the number of answers by way and status:
-    `repeated` from the cache of replies, `made` by the app, `early` refused by the protocol.
+    headers and the client, for its path was not parsed.
     """
 
     def __init__(self, *checks: Check) -> None:
         self.checks = checks
-        self.counts: Counter[tuple[Way, int]] = Counter()
+        self.meters = Meters()
+        self.access_log = AccessLog("off")
         self._prefix = os.urandom(6).hex().encode()
         self._numbers = itertools.count(1)
 
+    def answered(self, account: Account, admitted: Admitted, target: bytes, client: str | None) -> None:
+        """Called once for every answer; of a repeated one that nobody logs the meters alone are told."""
+        self.meters.answered(*account[:6])
+        if account.problem:
+            self.meters.refusals[account.problem] += 1
+        self.access_log.write(account, admitted, target, client)
+
+    @property
+    def counts(self) -> Counter[tuple[Way, int]]:
+        """The number of answers by way and status: `repeated` from the cache of replies, `made` by the app, `early`
+        refused by the protocol."""
+        counts: Counter[tuple[Way, int]] = Counter()
+        for (way, _, _, status), answers in list(self.meters.answers.items()):
+            counts[way, status] += answers.times.count
+        return counts
+
     def admit(self, scope: Scope, noted: Noted) -> Admitted:
         """Called once for every request."""
-        given = noted.get(b"x-request-id")
-        # The caller's own id if it is a plain one; otherwise one that no other request of any process has.
-        known = given is not None and _REQUEST_ID.fullmatch(given)
-        request_id = given if given is not None and known else b"%s-%x" % (self._prefix, next(self._numbers))
+        admitted = self.identify(noted)
         for check in self.checks:
             problem = check(scope, noted)
             if problem is not None:
-                return Admitted(request_id, problem)
-        return Admitted(request_id, None)
+                admitted.problem = problem
+                break
+        return admitted
 
-    def count(self, way: Way, status: int) -> None:
-        """Called once for every answer."""
-        self.counts[way, status] += 1
+    def identify(self, noted: Noted) -> Admitted:
+        """The request's id and its trace; nothing is checked."""
+        given, parent = noted.get(b"x-request-id"), noted.get(b"traceparent")
+        # The caller's own id if it is a plain one; otherwise one that no other request of any process has.
+        known = given is not None and _REQUEST_ID.fullmatch(given)
+        request_id = given if given is not None and known else b"%s-%x" % (self._prefix, next(self._numbers))
+        lines = b"x-request-id: %s\r\n" % request_id
+        trace = None if parent is None else trace_of(parent, noted.get(b"tracestate"))
+        if trace is not None:
+            lines += b"traceresponse: %s\r\n" % trace.response
+        return Admitted(request_id, None, lines, trace)

@@ -5,21 +5,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.caching import encoded
-from service.api.problems import Problem
 from service.api.replies import Bytes
+from service.api.resources import Resources
 
 HEADERS = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
 
 
-def install(app: FastAPI) -> None:
+def install(app: FastAPI, resources: Resources) -> None:
     """`/health/live` says that the process answers; `/health/ready` that it wants requests."""
 
     async def live(_request: Request) -> Response:
         return _status(b'{"status":"live"}')
 
     async def ready(_request: Request) -> Response:
-        if app.state.draining:
-            raise Problem("overloaded", "the server is draining: it takes no new work", headers={"Retry-After": "1"})
+        problem = resources.readiness.not_ready(app.state.draining)
+        if problem is not None:
+            raise problem
         return _status(b'{"status":"ready"}')
 
     app.router.add_route("/health/live", live, methods=["GET"])

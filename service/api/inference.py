@@ -49,8 +49,9 @@ def install(app: FastAPI, resources: Resources) -> None:
     """Add the protocol's routes; a version in a path is the scheme's revision."""
 
     async def ready(_request: Request) -> Response:
-        if app.state.draining:
-            raise Problem("overloaded", "the server is draining: it takes no new work", headers={"Retry-After": "1"})
+        problem = resources.readiness.not_ready(app.state.draining)
+        if problem is not None:
+            raise problem
         return _status({"live": True, "ready": True})
 
     async def live(_request: Request) -> Response:
@@ -188,7 +189,7 @@ async def _infer(request: Request, scheme: AnyScheme, resources: Resources) -> R
         name = request.path_params["model"]
         reply = await resources.work(lambda: understood(name, scheme, read_inference(body, length), resources))
         share.take(2 * reply.text_bytes + block_bytes(reply.wanted))
-        head = await resources.work(reply.head)
+        head = await resources.work(reply.timing.on_pool(reply.head))
     except BaseException:
         share.give_back()
         raise
@@ -199,7 +200,7 @@ async def _infer(request: Request, scheme: AnyScheme, resources: Resources) -> R
         ("Content-Length", str(len(head) + reply.binary_bytes)),
         *binary,
     ]
-    return Streamed(200, encoded(headers), reply.chunks(head), share, resources)
+    return Streamed(200, encoded(headers), reply.chunks(head), share, resources, reply.timing)
 
 
 def _refuse_type(request: Request) -> None:

@@ -11,6 +11,7 @@ from service.api.inference_request import Inference
 from service.api.limits import refuse_large
 from service.api.problems import Problem, unknown_name
 from service.api.resources import Resources
+from service.api.timing import Timing
 from service.api.wanted import Wanted
 from service.engine.scheme import Tensor
 from service.formats.blocks import blocks, count, raw
@@ -40,6 +41,7 @@ class Reply:
         self.asked = asked
         self.wanted = wanted
         self.resources = resources
+        self.timing = Timing(wanted.scheme.family)
         self.outputs = _chosen(asked, wanted.tensors)
         texts = [wanted.tensors[name] for name, binary in self.outputs.items() if not binary]
         self.text_bytes = sum(math.prod(each.shape) * (LONGEST[each.dtype] + 1) for each in texts)
@@ -77,9 +79,11 @@ class Reply:
             yield from window(parts, 0, self.binary_bytes)
 
     def _answer(self) -> Answer:
-        wanted, tables = self.wanted, self.resources.tables
+        wanted, tables, timing = self.wanted, self.resources.tables, self.timing
         call = tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything)
-        return Answer({}, wanted.tensors, lambda name, start, stop: tables.rows(call, name, start, stop))
+        return Answer(
+            {}, wanted.tensors, lambda name, start, stop: timing.computing(lambda: tables.rows(call, name, start, stop))
+        )
 
     def _output(self, answer: Answer | None, name: str, binary: bool) -> bytes:
         tensor = self.wanted.tensors[name]

@@ -1,10 +1,8 @@
 """Making an answer: rows computed, written and coded on the work pool; one making for all who ask at once."""
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -14,25 +12,10 @@ from service.api.flights import Flight, next_block
 from service.api.limits import Share
 from service.api.reply_cache import Body, Reply
 from service.api.resources import Resources
+from service.api.timing import Timing
 from service.api.wanted import Wanted, block_bytes, whole_bytes
 from service.engine.tables import Call
 from service.formats.format import Chunk
-
-
-@dataclass(slots=True)
-class Timing:
-    """Seconds spent waiting for the pool, computing rows, and writing them."""
-
-    asked: float = field(default_factory=time.perf_counter)
-    started: float = 0.0
-    compute: float = 0.0
-    done: float = 0.0
-
-    def header(self) -> str:
-        """As Server-Timing states it, in milliseconds."""
-        encode = self.done - self.started - self.compute
-        parts = (("queue", self.started - self.asked), ("compute", self.compute), ("encode", encode))
-        return ", ".join(f"{name};dur={max(0.0, seconds) * 1000:.2f}" for name, seconds in parts)
 
 
 class Making:
@@ -55,15 +38,18 @@ def under_way(
     making: Making,
     stream: bool,
     resources: Resources,
-    timing: Timing | None,
+    timing: Timing,
     finished: Callable[[Body], Reply],
 ) -> Flight:
     """The making of this answer, begun unless it is under way; what was begun is finished and kept."""
     flight = resources.under_way.get(making.key)
-    if flight is None:
+    if flight is not None:
+        resources.gate.meters.joined += 1
+    else:
+        resources.replies.lookups.misses += 1
         flight = resources.under_way[making.key] = Flight()
         # A task of its own: if this client leaves, those who wait for the same answer still get it.
-        work = _fly(flight, making, stream, resources, timing or Timing(), finished)
+        work = _fly(flight, making, stream, resources, timing, finished)
         task = asyncio.ensure_future(work)
         resources.tasks.add(task)
         task.add_done_callback(resources.tasks.discard)
@@ -83,6 +69,7 @@ async def _fly(
             with Share(resources.budget) as share:
                 share.take(making.wanted.bound + block_bytes(making.wanted) if stream else whole_bytes(making.wanted))
                 await _add_blocks(flight, making, stream, resources, timing)
+        timing.count(resources.gate.meters)
         body = tuple(flight.blocks)
         resources.replies.keep(making.key, finished(body))
         flight.end()
@@ -95,10 +82,10 @@ async def _fly(
 async def _add_blocks(flight: Flight, making: Making, stream: bool, resources: Resources, timing: Timing) -> None:
     chunks = _from_known(making, resources) or blocks_of(making, resources, timing)
     if not stream:
-        flight.add(await resources.work(lambda: written(chunks, timing)))
+        flight.add(await resources.work(timing.on_pool(lambda: b"".join(chunks))))
         return
     take = next_block(chunks)
-    while (block := await resources.work(take)) is not None:
+    while (block := await resources.work(timing.on_pool(take))) is not None:
         if block:
             flight.add(block)
 
@@ -119,22 +106,15 @@ def _from_known(making: Making, resources: Resources) -> Iterator[Chunk] | None:
     return None if plain is None or plain.body is None else gzipped(plain.body)
 
 
-def written(chunks: Iterator[Chunk], timing: Timing) -> bytes:
-    timing.started = time.perf_counter()
-    content = b"".join(chunks)
-    timing.done = time.perf_counter()
-    return content
-
-
 def blocks_of(making: Making, resources: Resources, timing: Timing) -> Iterator[Chunk]:
     """The bytes of the answer in its coding."""
     plain = _chunks(making.wanted, resources, timing)
     return plain if making.coding == "identity" else gzipped(plain)
 
 
-def part_of(wanted: Wanted, resources: Resources, window: tuple[int, int]) -> Iterator[Chunk]:
+def part_of(wanted: Wanted, resources: Resources, timing: Timing, window: tuple[int, int]) -> Iterator[Chunk]:
     """The bytes of a window of the answer."""
-    return _chunks(wanted, resources, Timing(), window)
+    return _chunks(wanted, resources, timing, window)
 
 
 def _chunks(
@@ -153,10 +133,7 @@ def _written_by(
     call: Call, wanted: Wanted, resources: Resources, timing: Timing, window: tuple[int, int | None]
 ) -> Iterator[Chunk]:
     def rows(name: str, start: int, stop: int) -> NDArray[Any]:
-        begun = time.perf_counter()
-        block = resources.tables.rows(call, name, start, stop)
-        timing.compute += time.perf_counter() - begun
-        return block
+        return timing.computing(lambda: resources.tables.rows(call, name, start, stop))
 
     start, stop = window
     yield from wanted.form.stream(

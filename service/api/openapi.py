@@ -28,7 +28,8 @@ query, the caller's arrays in the body. Unknown and repeated parameters are refu
 address a `+` means a space: write exponents as `1e4`.
 
 Answers to GET have a strong `ETag` and may be cached; with `revision` in the address they never change. HEAD answers
-every GET without its body. Every refusal is a problem document (RFC 9457)."""
+every GET without its body. Every refusal is a problem document (RFC 9457). A well-formed `X-Request-ID` is taken
+over, and every answer has one; a W3C `traceparent` comes back as `traceresponse`."""
 
 TAGS = {
     "encodings": "A table of one row for each position.",
@@ -43,7 +44,7 @@ TAGS = {
     "inference": "The Open Inference Protocol, version 2: each scheme is a model. Refusals are its error object.",
     "models": "A model's configuration, or its name, as a plan with addresses.",
     "catalogue": "What the service knows: derived from the same records as everything else.",
-    "operations": "Health, this document, and what problem types mean.",
+    "operations": "Health, metrics, this document, and what problem types mean.",
 }
 
 
@@ -151,9 +152,28 @@ def _operations_paths() -> Schema:
     return {
         "/health/live": {"get": _health("health_live", "Whether the process answers", "live")},
         "/health/ready": {"get": _health("health_ready", "Whether the process wants requests", "ready", 503)},
+        "/metrics": {"get": _metrics()},
         "/openapi.json": {"get": _document("openapi", "operations", "This document", "OpenAPI 3.1.", anything)},
         "/problems": {"get": listed},
         "/problems/{slug}": {"get": explained},
+    }
+
+
+def _metrics() -> Schema:
+    text = {"schema": TEXT}
+    return {
+        "operationId": "metrics",
+        "tags": ["operations"],
+        "summary": "Metrics for Prometheus",
+        "description": "Of this process. Text, or OpenMetrics where Accept prefers it.",
+        "responses": {
+            "200": {
+                "description": "All metrics.",
+                "headers": header_refs("Cache-Control", "X-Request-ID"),
+                "content": {"text/plain": text, "application/openmetrics-text": text},
+            },
+            **refusals([]),
+        },
     }
 
 
@@ -178,7 +198,7 @@ def _document(name: str, tag: str, summary: str, description: str, schema: Schem
 
 
 def _health(name: str, summary: str, status: str, *refused: int) -> Schema:
-    draining = " 503 while the server drains." if refused else ""
+    draining = " 503 while the server starts or drains, and where its self-test failed." if refused else ""
     schema = {"type": "object", "properties": {"status": {"type": "string", "const": status}}, "required": ["status"]}
     return {
         "operationId": name,

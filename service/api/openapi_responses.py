@@ -35,7 +35,7 @@ _HEADERS: dict[str, tuple[str, Schema, str]] = {
     "Content-Range": ("Which bytes of how many these are; `bytes */N` with 416.", _TEXT, "bytes 0-127/384"),
     "X-Request-ID": ("The request's id: the caller's own, or one made here. The log has it too.", _TEXT, "c0ffee-1"),
     "Server-Timing": (
-        "Milliseconds waited for a thread, computed, and written.",
+        "Milliseconds waited for a thread, computed, and written; of an answer made for this request, not of one kept.",
         _TEXT,
         "queue;dur=0.05, compute;dur=0.31, encode;dur=0.08",
     ),
@@ -117,6 +117,7 @@ _DETAILS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "header-fields-too-large": ("the header has 101 fields of 2020 bytes; 100 fields of 32768 bytes are read", []),
     "internal-error": ("the server made a mistake; the log holds it under this request id", []),
     "overloaded": ("the memory for answers is in use at the moment", []),
+    "self-test-failed": ("this process computes wrong values: ask another one; its log says which", []),
 }
 
 

@@ -108,5 +108,12 @@ PROBLEMS: Mapping[str, ProblemType] = {
             "The server has no capacity at the moment",
             "It is overloaded, starting or draining. Retry after the seconds in Retry-After.",
         ),
+        ProblemType(
+            "self-test-failed",
+            503,
+            "The server computes wrong values and answers none",
+            "Before it takes work a server compares a few tables with known values. On this machine, or in this build, "
+            "they differ. Ask another server; the log of this one says which values.",
+        ),
     )
 }

@@ -13,9 +13,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import httptools
+from starlette.types import Scope
 from uvicorn.server import ServerState
 
+from service.api.door import noted_in
 from service.api.early import header_too_large, no_host, no_length, not_http, request_timeout, to_bytes, uri_too_long
+from service.api.gate import Gate
+from service.api.meters import UNROUTED, Account
 from service.api.polite import Polite
 from service.api.problems import Problem
 from service.api.repeating import Repeating
@@ -31,6 +35,8 @@ LINGER_SECONDS = 1.0
 MOST_DISCARDED = 8
 # A header field's share of the line besides name and value: colon, space, CR, LF.
 FIELD_OVERHEAD = 4
+# The method of what was refused before one was read.
+UNREAD = "-"
 UPGRADE_FIELDS = (b"upgrade", b"http2-settings")
 VERSIONS = ("1.1", "1.0")
 
@@ -285,14 +291,21 @@ class Protocol(Repeating):
             self._start_linger_timer()
 
     def _abandon_cycle(self) -> None:
+        """The app hears that the client left; what it says to that is not the answer."""
+        cast(Scope, self.cycle.scope)["abandoned"] = True
         self.cycle.disconnected = True
         self.cycle.message_event.set()
 
     def _answer(self, problem: Problem) -> None:
-        if self.door is not None:
-            self.door.gate.count("early", problem.status)
-        # The method is known once the target has begun; an answer to HEAD has no body.
-        bodiless = bool(self.url) and self.parser.get_method() == b"HEAD"
-        self.transport.write(to_bytes(problem, self.server_state.default_headers, bodiless=bodiless))
+        # What was begun is not always complete, and between two requests there is none.
+        begun = self.in_head or self.in_message
+        gate = Gate() if self.door is None else self.door.gate
+        admitted = gate.identify(noted_in(self.headers) if begun else {})
+        method = self.parser.get_method().decode("ascii") if begun and self.url else UNREAD
+        answer = to_bytes(problem, admitted, self.server_state.default_headers, bodiless=method == "HEAD")
+        self.transport.write(answer)
+        size = len(answer.partition(b"\r\n\r\n")[2])
+        account = Account("early", UNROUTED, method, problem.status, 0.0, size, problem.slug)
+        gate.answered(account, admitted, self.url if begun else b"", self.client and self.client[0])
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
+from service.api.access_log import request_fields
 from service.api.door import send_problem
 from service.api.names import nearest_names
 from service.api.problems import Problem, echo, problem_from
@@ -50,7 +51,9 @@ async def _framework(request: Request, error: Exception) -> Response:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    log.error("request %s failed", request.scope.get("request_id", ""), exc_info=error)
+    admitted = request.scope.get("admitted")
+    fields = {} if admitted is None else request_fields(admitted)
+    log.error("request %s failed", request.scope.get("request_id", ""), exc_info=error, extra={"fields": fields})
     return Refused(Problem("internal-error", "the server made a mistake; the log holds it under this request id"))
 
 

@@ -41,11 +41,13 @@ class Repeating(HttpToolsProtocol):
         # uvicorn's own type of a scope has no place for what is set here; it is the same dictionary.
         scope = cast(Scope, self.scope)
         scope["method"] = self.parser.get_method().decode("ascii")
-        found = self.door.find(scope, self.root + self.url)
+        target = self.root + self.url
+        found = self.door.find(scope, target)
         if found is None:
             return False
         if not self.transport.is_closing():
             self._write(found, self.parser.should_keep_alive() and self.parser.get_http_version() != "1.0")
+        self.door.sent(scope, target, found)
         return True
 
     def _write(self, found: Found, keep_alive: bool) -> None:
@@ -53,9 +55,8 @@ class Repeating(HttpToolsProtocol):
             STATUS_LINE[found.head.status],
             self._default(),
             found.head.lines,
-            b"x-request-id: ",
-            found.request_id,
-            b"\r\n\r\n" if keep_alive else b"\r\nconnection: close\r\n\r\n",
+            found.admitted.lines,
+            b"\r\n" if keep_alive else b"connection: close\r\n\r\n",
         )
         self.transport.writelines((b"".join(lines), *found.body))
         self.server_state.total_requests += 1

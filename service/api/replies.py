@@ -12,6 +12,7 @@ from service.api.flights import Flight
 from service.api.limits import Share
 from service.api.reply_cache import Body
 from service.api.resources import Resources
+from service.api.timing import Timing
 from service.formats.format import Chunk
 
 log = logging.getLogger("posenc")
@@ -62,13 +63,20 @@ class Streamed(Response):
     """
 
     def __init__(
-        self, status: int, headers: RawHeaders, chunks: Iterator[Chunk], share: Share, resources: Resources
+        self,
+        status: int,
+        headers: RawHeaders,
+        chunks: Iterator[Chunk],
+        share: Share,
+        resources: Resources,
+        timing: Timing,
     ) -> None:
         self.status_code = status
         self.raw_headers = headers
         self.chunks = chunks
         self.share = share
         self.resources = resources
+        self.timing = timing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         gone = asyncio.ensure_future(_disconnect(receive))
@@ -77,6 +85,7 @@ class Streamed(Response):
         finally:
             gone.cancel()
             self.share.give_back()
+            self.timing.count(self.resources.gate.meters)
 
     async def _send_blocks(self, send: Send, gone: "asyncio.Future[None]") -> None:
         chunk = await self._next()
@@ -96,7 +105,7 @@ class Streamed(Response):
             await send({"type": "http.response.body", "body": b""})
 
     async def _next(self) -> Chunk | None:
-        return await self.resources.work(lambda: next(self.chunks, None))
+        return await self.resources.work(self.timing.on_pool(lambda: next(self.chunks, None)))
 
 
 async def _disconnect(receive: Receive) -> None:

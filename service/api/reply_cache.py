@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from service.api.caching import FRESH, IMMUTABLE, RawHeaders, none_match
 from service.api.codings import Coding
+from service.engine.tables import Lookups
 
 # What one entry costs besides its body and keys: header lines, dictionaries and Python objects; 1.3 KB measured.
 ENTRY_BYTES = 2048
@@ -22,7 +23,7 @@ Address = tuple[bytes, Coding]
 Body = tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Head:
     """Status and header of an answer, as the lines that go onto the wire.
 
@@ -36,8 +37,12 @@ class Head:
     @property
     def headers(self) -> RawHeaders:
         """The same as ASGI wants it."""
-        pairs = (line.partition(b": ") for line in self.lines.split(b"\r\n")[:-1])
-        return [(name, value) for name, _, value in pairs]
+        return headers_of(self.lines)
+
+
+def headers_of(lines: bytes) -> RawHeaders:
+    pairs = (line.partition(b": ") for line in lines.split(b"\r\n")[:-1])
+    return [(name, value) for name, _, value in pairs]
 
 
 def lines_of(headers: RawHeaders) -> bytes:
@@ -46,7 +51,8 @@ def lines_of(headers: RawHeaders) -> bytes:
 
 @dataclass(slots=True)
 class Reply:
-    """A finished answer: its tag, the header lines of every answer, of a GET and of a HEAD, and the body.
+    """A finished answer: its tag, the header lines of every answer, of a GET and of a HEAD, the body, and the route
+    that leads to it.
 
     A pinned address is cacheable for longer: the same tag and bytes under another header.
     """
@@ -56,6 +62,7 @@ class Reply:
     whole: bytes
     bodiless: bytes
     body: Body | None
+    route: str = ""
     cost: int = 0
     again: bool = False
     addresses: list[Address] = field(default_factory=list)
@@ -85,6 +92,7 @@ class ReplyCache:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
+        self.lookups = Lookups()
         self._again_bytes = 0
         self._new: OrderedDict[bytes, Reply] = OrderedDict()
         self._again: OrderedDict[bytes, Reply] = OrderedDict()
@@ -161,6 +169,7 @@ class ReplyCache:
             queue = self._new or self._again
             request = next(iter(queue))
             self._drop(request, queue[request])
+            self.lookups.evictions += 1
 
     def _drop(self, request: bytes, reply: Reply) -> None:
         del (self._again if reply.again else self._new)[request]

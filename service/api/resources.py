@@ -11,6 +11,7 @@ from service.api.bodies import Limits
 from service.api.flights import Flight
 from service.api.gate import Gate
 from service.api.limits import Budget, Turns
+from service.api.readiness import Readiness
 from service.api.reply_cache import ReplyCache
 from service.engine.tables import TableCache
 from service.partner import Partner
@@ -38,6 +39,7 @@ class Resources:
     pool: ThreadPoolExecutor
     partner: Partner | None
     gate: Gate = field(default_factory=Gate)
+    readiness: Readiness = field(default_factory=Readiness)
     under_way: dict[bytes, Flight] = field(default_factory=dict)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     drawing: Turns = field(default_factory=lambda: Turns("pictures", MOST_WAITING_PICTURES))

@@ -67,6 +67,15 @@ class _Chunk:
         return self.rows[start - self.first : stop - self.first]
 
 
+@dataclass(slots=True)
+class Lookups:
+    """How often a cache had what was looked for, how often not, and how often it let something go to make room."""
+
+    hits: int = 0
+    misses: int = 0
+    evictions: int = 0
+
+
 class TableCache:
     """Chunks of rows, bounded by bytes; with a limit of 0 nothing is kept.
 
@@ -82,8 +91,9 @@ class TableCache:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
+        self.lookups = Lookups()
         self._chunks: OrderedDict[Hashable, _Chunk] = OrderedDict()
-        self._states = _States(limit_bytes // 8)
+        self.states = States(limit_bytes // 8)
         self._lock = Lock()
 
     def call(self, scheme: Scheme[Any, Any], params: Params, inputs: Inputs, tensors: Tensors) -> Call:
@@ -92,10 +102,10 @@ class TableCache:
         if sequence is None:
             return Call(scheme, params, inputs, tensors, scheme.prepare(params, inputs), None)
         key = (scheme.key, sequence.key)
-        state = self._states.get(key)
+        state = self.states.get(key)
         if state is None:
             state = scheme.prepare(params, inputs)
-            self._states.keep(key, state, scheme.state_bytes(params, inputs))
+            self.states.keep(key, state, scheme.state_bytes(params, inputs))
         return Call(scheme, params, inputs, tensors, state, sequence)
 
     def rows(self, call: Call, tensor: str, start: int, stop: int) -> Array:
@@ -125,6 +135,7 @@ class TableCache:
         chunk = self._chunk(key)
         with chunk.lock:
             rows = chunk.part(start, stop)
+            self._looked_up(rows is not None)
             if rows is None:
                 chunk.first, chunk.rows = _grown(chunk, call, tensor, start, stop)
                 self._count(key, chunk)
@@ -142,6 +153,11 @@ class TableCache:
                 self._chunks.move_to_end(key)
         return chunk
 
+    def _looked_up(self, here: bool) -> None:
+        with self._lock:
+            self.lookups.hits += here
+            self.lookups.misses += not here
+
     def _count(self, key: Hashable, chunk: _Chunk) -> None:
         """Count the bytes of a chunk that changed."""
         assert chunk.rows is not None
@@ -158,21 +174,25 @@ class TableCache:
         while self.held_bytes > self.limit_bytes:
             _, oldest = self._chunks.popitem(last=False)
             self.held_bytes -= oldest.counted
+            self.lookups.evictions += 1
 
 
-class _States:
+class States:
     """Prepared states by key, the one used longest ago first to go."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
+        self.lookups = Lookups()
         self._states: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = Lock()
 
     def get(self, key: Hashable) -> Any:
         with self._lock:
             if key not in self._states:
+                self.lookups.misses += 1
                 return None
+            self.lookups.hits += 1
             self._states.move_to_end(key)
             return self._states[key][0]
 
@@ -186,6 +206,7 @@ class _States:
             while self.held_bytes > self.limit_bytes:
                 _, (_, freed) = self._states.popitem(last=False)
                 self.held_bytes -= freed
+                self.lookups.evictions += 1
 
 
 def _grown(chunk: _Chunk, call: Call, tensor: str, start: int, stop: int) -> tuple[int, Array]:

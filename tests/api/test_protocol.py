@@ -13,6 +13,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from service.api.configuration import Config
 from service.api.door import Door, Found
 from service.api.early import not_http
+from service.api.gate import Admitted
 from service.api.protocol import Protocol
 from service.api.reply_cache import Head
 from service.settings import Settings
@@ -60,7 +61,7 @@ def problem(answer: bytes) -> dict[str, Any]:
         "x-request-id": document["instance"],
     }
     assert set(document) == {"type", "title", "status", "detail", "instance", "errors"}
-    assert re.fullmatch(r"[0-9a-f]{32}", document["instance"])
+    assert re.fullmatch(r"[0-9a-f]{12}-[0-9a-f]+", document["instance"])
     assert document["errors"] == []
     return document
 
@@ -383,7 +384,7 @@ def test_a_connection_that_rests_is_closed_and_one_that_works_is_not(server: Liv
 
 def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live) -> None:
     door = create_autospec(Door)
-    door.find.return_value = Found(Head(200, b""), (), b"id")
+    door.find.return_value = Found(Head(200, b""), (), Admitted(b"id", None, b"", None), "", 0.0)
     for closing in (False, True):
         protocol = Protocol(cast(Config, server.config), server.server_state, {}, create_autospec(AbstractEventLoop))
         protocol.transport = transport = create_autospec(Transport)

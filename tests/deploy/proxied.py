@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.deploy.dockerfile import ROOT
@@ -25,6 +25,7 @@ class Reply:
     status: int
     body: bytes
     cached: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -51,7 +52,7 @@ def get(port: int, path: str, headers: Mapping[str, str] | None = None) -> Reply
     try:
         connection.request("GET", path, headers=dict(headers or {}))
         answer = connection.getresponse()
-        return Reply(answer.status, answer.read(), answer.headers.get("X-Cache", ""))
+        return Reply(answer.status, answer.read(), answer.headers.get("X-Cache", ""), dict(answer.headers))
     finally:
         connection.close()
 

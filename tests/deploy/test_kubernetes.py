@@ -71,3 +71,13 @@ def test_probes_and_settings_are_the_services() -> None:
     held = chosen.memory_bytes + chosen.table_cache_bytes + chosen.reply_cache_bytes
     assert held < 1.2 * 1024**3  # of the 1.5 GiB that the pod may take
     assert chosen.drain_seconds + chosen.grace_seconds <= pod["terminationGracePeriodSeconds"]
+
+
+def test_the_ingress_shows_neither_metrics_nor_health_and_prometheus_finds_the_pods() -> None:
+    (rule,) = manifest("ingress")["spec"]["rules"]
+    shown = {entry["path"]: entry["pathType"] for entry in rule["http"]["paths"]}
+    assert {path for path, kind in shown.items() if kind == "Prefix"} == {"/v1", "/v2", "/web", "/problems"}
+    assert {path for path, kind in shown.items() if kind == "Exact"} == {"/", "/docs", "/openapi.json"}
+    annotations = manifest("deployment")["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/path"] == "/metrics"
+    assert annotations["prometheus.io/port"] == "8000"

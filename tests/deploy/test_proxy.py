@@ -126,6 +126,17 @@ def test_answers_are_computed_once_whatever_headers_clients_send(three: list[Hel
         assert sum(reply.cached == "HIT" for reply in replies) >= 198
 
 
+def test_metrics_are_not_public_and_every_request_keeps_its_own_id(three: list[Held], tmp_path: Path) -> None:
+    path = "/v1/encodings/sinusoidal.npy?length=4&dim=8&base=77"
+    with proxied([each.port for each in three], tmp_path) as proxy:
+        for hidden in ("/metrics", "//metrics", "/%6detrics", "/metrics?x", "/./metrics"):
+            assert get(proxy, hidden).status == 404
+        replies = [get(proxy, path, {"X-Request-ID": name}) for name in ("one", "two", "not one")]
+        assert [reply.headers["X-Request-ID"] for reply in replies[:2]] == ["one", "two"]
+        assert replies[2].headers["X-Request-ID"] not in ("one", "two", "not one")
+        assert all("Server-Timing" not in reply.headers for reply in replies)
+
+
 def test_three_replicas_hold_little_more_than_one(three: list[Held], tmp_path: Path) -> None:
     paths = [f"/v1/encodings/sinusoidal.npy?length=64&dim=64&base={base}" for base in range(2, 62)]
     with proxied([each.port for each in three], tmp_path) as proxy:

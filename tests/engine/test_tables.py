@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from service.engine import by_key
 from service.engine.positions import Positioned, sequence
 from service.engine.scheme import Example, Inputs, Scheme, Tensor, Tensors
-from service.engine.tables import CHUNK_BYTES, ENTRY_BYTES, Call, TableCache
+from service.engine.tables import CHUNK_BYTES, ENTRY_BYTES, Call, Lookups, TableCache
 from tests.engine.answers import Array
 
 
@@ -208,8 +208,9 @@ def test_states_are_shared_and_bounded() -> None:
     cache = TableCache(8 * 3 * (ENTRY_BYTES + 10_000))  # an eighth of it: three states
     for kind in (1, 2, 3, 1, 4, 1, 4, 3):
         counter.call(cache, length=kind, kind=kind)
-        assert cache._states.held_bytes <= cache._states.limit_bytes
+        assert cache.states.held_bytes <= cache.states.limit_bytes
     assert counter.prepared == 4
+    assert cache.states.lookups == Lookups(hits=4, misses=4, evictions=1)
     counter.call(cache, length=9, kind=2)
     assert counter.prepared == 5
 
@@ -219,15 +220,15 @@ def test_a_state_larger_than_its_share_is_not_kept() -> None:
     for _ in range(2):
         counter.call(cache, length=1)
     assert counter.prepared == 2
-    assert cache._states.held_bytes == 0
+    assert cache.states.held_bytes == 0
 
 
 def test_two_that_prepare_one_state_keep_one() -> None:
     cache = TableCache(1 << 20)
-    cache._states.keep("key", "first", 10)
-    cache._states.keep("key", "second", 10)
-    assert cache._states.get("key") == "first"
-    assert cache._states.held_bytes == ENTRY_BYTES + 10
+    cache.states.keep("key", "first", 10)
+    cache.states.keep("key", "second", 10)
+    assert cache.states.get("key") == "first"
+    assert cache.states.held_bytes == ENTRY_BYTES + 10
 
 
 def test_one_thread_computes_while_others_wait(counter: Counter) -> None:

@@ -1,0 +1,47 @@
+"""One answer on its way to the server: what goes out of it, for the meters and the log."""
+
+import time
+from collections.abc import Mapping
+
+from starlette.types import Message, Scope, Send
+
+from service.api.gate import Admitted
+from service.api.meters import NO_STATUS, UNROUTED, Account
+from service.api.reply_cache import headers_of
+
+
+class Answering:
+    """ASGI's `send`, with the lines that every answer has; it sees the status, the bytes and the end."""
+
+    def __init__(self, scope: Scope, send: Send, admitted: Admitted, routes: Mapping[object, str]) -> None:
+        self.begun = time.perf_counter()
+        self.scope = scope
+        self.send = send
+        self.admitted = admitted
+        self.routes = routes
+        self.status = NO_STATUS
+        self.size = 0
+        self.ended = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message["headers"], *headers_of(self.admitted.lines)]
+        elif self.scope["method"] != "HEAD":
+            self.size += len(message.get("body", b""))
+        await self.send(message)
+        self.ended = message["type"] == "http.response.body" and not message.get("more_body")
+
+    def account(self) -> Account:
+        """What is to be said of it."""
+        scope = self.scope
+        return Account(
+            "made",
+            self.routes.get(scope.get("endpoint"), UNROUTED),
+            scope["method"],
+            self.status,
+            time.perf_counter() - self.begun,
+            self.size,
+            scope.get("problem", ""),
+            self.ended,
+        )
