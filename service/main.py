@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from service.api import advice, bundle, catalogue, docs, health, inference, models, refusals, schemes
+from service.api.access import gate_of
 from service.api.bodies import Limits
 from service.api.door import Door
 from service.api.limits import Budget
@@ -61,7 +62,7 @@ def create_app(settings: Settings) -> Service:
     schemes.install(app, resources)
     bundle.install(app, resources)
     inference.install(app, resources)
-    docs.install(app, settings.docs)
+    docs.install(app, settings.docs, settings.explorer)
     return app
 
 
@@ -79,6 +80,7 @@ def make_resources(settings: Settings) -> Resources:
         replies=ReplyCache(settings.reply_cache_bytes),
         budget=Budget(settings.memory_bytes),
         pool=work_pool(settings.threads),
+        gate=gate_of(settings),
         partner=Partner() if _has_core_to_spare(settings) else None,
     )
 

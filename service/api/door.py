@@ -12,7 +12,7 @@ from service.api.codings import accepted
 from service.api.inference_errors import written
 from service.api.problems import Problem
 from service.api.replies import send_blocks
-from service.api.reply_cache import Address, Body, Head, lines_of
+from service.api.reply_cache import Address, Body, Head, headers_of, lines_of
 from service.api.resources import Resources
 
 # What a repeated answer cannot be given to: a part of it, and a request whose body wants to be read or refused.
@@ -22,16 +22,16 @@ _NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding"}
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A repeated request's answer, ready to send, and the id of this request."""
+    """A repeated request's answer, ready to send, and the header lines that are this request's own."""
 
     head: Head
     body: Body
-    request_id: bytes
+    lines: bytes
 
 
 def address_of(scope: Scope) -> Address:
     """What a repeated request is known by: its target as it was sent, and the coding that it takes."""
-    return target_of(scope), accepted(_noted(scope["headers"]).get(b"accept-encoding"))
+    return target_of(scope), accepted(_noted(scope["headers"], _NOTED).get(b"accept-encoding"))
 
 
 def target_of(scope: Scope) -> bytes:
@@ -47,6 +47,7 @@ class Door:
         self.app = app
         self.resources = resources
         self.gate = resources.gate
+        self.noted = _NOTED | resources.gate.noted
 
     def find(self, scope: Scope, target: bytes) -> Found | None:
         """The finished reply to a request that was answered before, or None. Of the scope only method and headers are
@@ -54,7 +55,7 @@ class Door:
         method = scope["method"]
         if method not in ("GET", "HEAD"):
             return None
-        noted = _noted(scope["headers"])
+        noted = _noted(scope["headers"], self.noted)
         known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
         if known is None or not _NOT_REPEATED.isdisjoint(noted):
             return None
@@ -65,8 +66,11 @@ class Door:
         admitted = self.gate.admit(scope, noted)
         if admitted.problem is not None:
             answer = _refusal(admitted.problem, admitted.request_id.decode("ascii"), method)
-        self.gate.count("repeated", answer[0].status)
-        return Found(*answer, admitted.request_id)
+        head, body = answer
+        self.gate.count("repeated", head.status)
+        if self.gate.keyed:
+            head = Head(head.status, self.gate.kept_by(head.lines))
+        return Found(head, body, admitted.lines)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -77,27 +81,31 @@ class Door:
         if found is None:
             await self._pass_on(scope, receive, send, problem)
             return
-        headers = [*found.head.headers, (b"x-request-id", found.request_id)]
+        headers = [*found.head.headers, *headers_of(found.lines)]
         await send({"type": "http.response.start", "status": found.head.status, "headers": headers})
         await send_blocks(send, found.body)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, problem: Problem | None) -> None:
-        admitted = self.gate.admit(scope, _noted(scope["headers"]))
-        request_id = admitted.request_id
-        scope["request_id"] = request_id.decode("ascii")
+        noted = _noted(scope["headers"], self.noted)
+        admitted = self.gate.admit(scope, noted)
+        scope["request_id"] = admitted.request_id.decode("ascii")
         problem = problem or admitted.problem
         ended = False
 
         async def send_with_id(message: Message) -> None:
             nonlocal ended
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+                message["headers"] = headers_of(self.gate.kept_by(lines_of(message["headers"])) + admitted.lines)
                 self.gate.count("made", message["status"])
             await send(message)
             ended = message["type"] == "http.response.body" and not message.get("more_body")
 
         if problem is not None:
             await send_problem(problem, scope, send_with_id)
+            return
+        if self.gate.cors is not None and self.gate.cors.is_preflight(scope, noted):
+            await send_with_id({"type": "http.response.start", "status": 204, "headers": self.gate.cors.preflight()})
+            await send_with_id({"type": "http.response.body", "body": b""})
             return
         try:
             await self.app(scope, receive, send_with_id)
@@ -107,11 +115,11 @@ class Door:
                 raise
 
 
-def _noted(headers: RawHeaders) -> dict[bytes, bytes]:
-    """The header fields that matter here; a list that came in several fields is joined (RFC 9110, 5.3)."""
+def _noted(headers: RawHeaders, names: frozenset[bytes]) -> dict[bytes, bytes]:
+    """The header fields that matter; a list that came in several fields is joined (RFC 9110, 5.3)."""
     noted: dict[bytes, bytes] = {}
     for name, value in headers:
-        if name in _NOTED:
+        if name in names:
             noted[name] = noted[name] + b", " + value if name in noted else value
     return noted
 

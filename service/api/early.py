@@ -5,6 +5,7 @@ from http import HTTPStatus
 
 from service.api.caching import RawHeaders
 from service.api.problems import MEDIA_TYPE, Problem
+from service.api.reply_cache import lines_of
 from service.settings import Settings
 
 
@@ -31,8 +32,8 @@ def no_host() -> Problem:
     return Problem("bad-request", "HTTP/1.1 requires one Host field: send it once")
 
 
-def to_bytes(problem: Problem, headers: RawHeaders) -> bytes:
-    """The whole HTTP answer to a request that the app does not get to see."""
+def to_bytes(problem: Problem, headers: RawHeaders, lines: bytes) -> bytes:
+    """The whole HTTP answer to a request that the app does not get to see, with the lines of every answer."""
     request_id = uuid.uuid4().hex
     body = problem.body(request_id)
     status = HTTPStatus(problem.status)
@@ -44,5 +45,4 @@ def to_bytes(problem: Problem, headers: RawHeaders) -> bytes:
         (b"connection", b"close"),
         (b"x-request-id", request_id.encode()),
     ]
-    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), *(name + b": " + value for name, value in fields)]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+    return b"HTTP/1.1 %d %s\r\n%s%s\r\n%s" % (status, status.phrase.encode(), lines_of(fields), lines, body)

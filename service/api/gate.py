@@ -12,11 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from starlette.types import Scope
 
 from service.api.problems import Problem
+
+if TYPE_CHECKING:
+    from service.api.cors import Cors
 
 Noted = Mapping[bytes, bytes]
 Check = Callable[[Scope, Noted], Problem | None]
@@ -24,13 +27,26 @@ Way = Literal["repeated", "made", "early"]
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 
+# What every answer says: that its type is what it says, and that any page may show it (a picture, say), for it holds
+# nothing of whoever asks; what a page may read is a matter of CORS.
+GUARDS = b"x-content-type-options: nosniff\r\ncross-origin-resource-policy: cross-origin\r\n"
+# The fields that checks and CORS look at; with neither they are not even noted.
+CHECKED = frozenset((b"access-control-request-method", b"authorization", b"host", b"origin", b"x-forwarded-for"))
+
+
+def path_of(scope: Scope) -> str:
+    """The path below the prefix that a proxy strips; none of a repeated request, whose path was not parsed."""
+    path: str = scope.get("path", "")
+    return path.removeprefix(scope.get("root_path", ""))
+
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that was looked at: its id, and why it is refused, if it is."""
+    """A request that was looked at: its id, why it is refused, if it is, and the header lines of any answer to it."""
 
     request_id: bytes
     problem: Problem | None
+    lines: bytes
 
 
 class Gate:
@@ -38,12 +54,18 @@ class Gate:
 
     `checks` are asked in order, and the first problem stands; of a repeated request's scope they see the method, the
     headers and the client, for its path was not parsed. `counts` has the number of answers by way and status:
-    `repeated` from the cache of replies, `made` by the app, `early` refused by the protocol.
+    `repeated` from the cache of replies, `made` by the app, `early` refused by the protocol. Where the holders of keys
+    alone may ask (`keyed`), no cache that others share may keep answers.
     """
 
-    def __init__(self, *checks: Check) -> None:
+    def __init__(self, *checks: Check, cors: "Cors | None" = None, keyed: bool = False) -> None:
         self.checks = checks
+        self.cors = cors
+        self.keyed = keyed
+        self.noted = CHECKED if checks or cors else frozenset()
         self.counts: Counter[tuple[Way, int]] = Counter()
+        self.always = GUARDS + (cors.always if cors else b"")
+        self._lines = self.always + b"x-request-id: "
         self._prefix = os.urandom(6).hex().encode()
         self._numbers = itertools.count(1)
 
@@ -53,12 +75,19 @@ class Gate:
         # The caller's own id if it is a plain one; otherwise one that no other request of any process has.
         known = given is not None and _REQUEST_ID.fullmatch(given)
         request_id = given if given is not None and known else b"%s-%x" % (self._prefix, next(self._numbers))
+        lines = b"%s%s\r\n" % (self._lines, request_id)
+        if self.cors is not None:
+            lines = self.cors.lines(noted) + lines
         for check in self.checks:
             problem = check(scope, noted)
             if problem is not None:
-                return Admitted(request_id, problem)
-        return Admitted(request_id, None)
+                return Admitted(request_id, problem, lines)
+        return Admitted(request_id, None, lines)
 
     def count(self, way: Way, status: int) -> None:
         """Called once for every answer."""
         self.counts[way, status] += 1
+
+    def kept_by(self, lines: bytes) -> bytes:
+        """An answer's header lines, in which caches are told whether they may keep it for others."""
+        return lines.replace(b"cache-control: public,", b"cache-control: private,", 1) if self.keyed else lines

@@ -167,6 +167,8 @@ class Protocol(Repeating):
         if not self.parser.should_upgrade():
             if self.repeat():
                 return
+            if not self.url.startswith(b"/"):
+                self._take_host_from_target()
             super().on_headers_complete()
             if self.parser.get_http_version() == "1.0":
                 self.cycle.__class__ = Unframed
@@ -176,6 +178,13 @@ class Protocol(Repeating):
             self._note(not_http())
         else:
             self.scope["method"] = self.parser.get_method().decode("ascii")
+
+    def _take_host_from_target(self) -> None:
+        """What a target such as `http://example.org/v1` says goes before the Host field (RFC 9112, 3.2.2)."""
+        host = httptools.parse_url(self.url).host
+        if host:
+            others = [pair for pair in self.headers if pair[0] != b"host"]
+            self.headers[:] = [*others, (b"host", b"[%s]" % host if b":" in host else host)]
 
     def on_body(self, body: bytes) -> None:
         self.heard = True
@@ -256,8 +265,10 @@ class Protocol(Repeating):
         self.cycle.message_event.set()
 
     def _answer(self, problem: Problem) -> None:
+        lines = b""
         if self.door is not None:
             self.door.gate.count("early", problem.status)
-        self.transport.write(to_bytes(problem, self.server_state.default_headers))
+            lines = self.door.gate.always
+        self.transport.write(to_bytes(problem, self.server_state.default_headers, lines))
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)

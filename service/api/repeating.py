@@ -53,9 +53,8 @@ class Repeating(HttpToolsProtocol):
             STATUS_LINE[found.head.status],
             self._default(),
             found.head.lines,
-            b"x-request-id: ",
-            found.request_id,
-            b"\r\n\r\n" if keep_alive else b"\r\nconnection: close\r\n\r\n",
+            found.lines,
+            b"\r\n" if keep_alive else b"connection: close\r\n\r\n",
         )
         self.transport.writelines((b"".join(lines), *found.body))
         self.server_state.total_requests += 1

@@ -36,8 +36,12 @@ class Head:
     @property
     def headers(self) -> RawHeaders:
         """The same as ASGI wants it."""
-        pairs = (line.partition(b": ") for line in self.lines.split(b"\r\n")[:-1])
-        return [(name, value) for name, _, value in pairs]
+        return headers_of(self.lines)
+
+
+def headers_of(lines: bytes) -> RawHeaders:
+    pairs = (line.partition(b": ") for line in lines.split(b"\r\n")[:-1])
+    return [(name, value) for name, _, value in pairs]
 
 
 def lines_of(headers: RawHeaders) -> bytes:
