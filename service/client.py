@@ -9,8 +9,8 @@ Encodings, biases, masks and analyses go by their name alone; every family is an
 `posenc.learned.resample`, `posenc.encodings.learned`. Numbers travel as safetensors, so they arrive bit for bit, in
 bfloat16 too. An answer that was met before is asked for with its ETag and comes from the cache (in memory, or in the
 folder `cache`) where it has not changed; with `revision=` in the request it cannot change and is not asked for again.
-A server that says 429 or 503 is asked again after the seconds that it names. A refusal is a `ProblemError`. A server that
-wants an API key gets `api_key`, in a header.
+A server that says 429 or 503 is asked again after the seconds that it names. A refusal is a `ProblemError`. A server
+that wants an API key gets `api_key`, in a header.
 
 This file needs httpx, numpy, ml_dtypes and the names beside it; nothing else of the service.
 """

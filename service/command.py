@@ -1,8 +1,8 @@
 """The `posenc` command: serve, get, openapi, key, healthcheck.
 
 Exit codes: 0 done; 2 the command, a setting or the request is wrong (a 4xx answer); 3 the server is busy or away (429,
-503, no connection); 1 anything else. What a command needs is imported when it runs: `posenc healthcheck` loads neither numpy
-nor FastAPI.
+503, no connection); 1 anything else. What a command needs is imported when it runs: `posenc healthcheck` loads neither
+numpy nor FastAPI.
 """
 
 import argparse

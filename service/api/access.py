@@ -24,7 +24,7 @@ def gate_of(settings: Settings) -> Gate:
     if settings.rate_limit:
         quota = Quota(settings.rate_limit, settings.rate_burst)
     cors = Cors(read_origins(settings.cors_origins)) if settings.cors_origins else None
-    if keys or quota:
+    if keys or quota is not None:
         clients = Clients(read_networks(settings.trusted_proxies))
         checks.append(Access(Keys(keys) if keys else None, quota, clients, cors))
     return Gate(*checks, cors=cors, keyed=bool(keys))
@@ -47,7 +47,7 @@ class Access:
         if is_probe(scope):
             return None
         given = noted.get(b"authorization")
-        name = self._keys.name_of(given) if self._keys else None
+        name = None if self._keys is None else self._keys.name_of(given)
         if self._quota is not None:
             client = f"address {self._clients.name(scope, noted)}" if name is None else f"key {name}"
             problem = self._quota.refusal(client)

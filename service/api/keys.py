@@ -32,7 +32,7 @@ class Keys:
         scheme, _, key = (authorization or b"").partition(b" ")
         if scheme.lower() != b"bearer":
             return None
-        digest, name = sha256(key.strip(b" ")).digest(), None
+        digest, name = sha256(key.strip(b" \t")).digest(), None
         for each, known in self._keys:
             if compare_digest(digest, known):
                 name = each

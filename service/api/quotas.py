@@ -34,7 +34,9 @@ class Quota:
         self._clock = clock
         self._full_at: OrderedDict[str, float] = OrderedDict()
 
-    def __len__(self) -> int:
+    @property
+    def clients(self) -> int:
+        """Of how many something is kept."""
         return len(self._full_at)
 
     def wait(self, client: str) -> float:
