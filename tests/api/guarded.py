@@ -31,10 +31,10 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
     "old": ("GET", NPY, "1.0", (), 200),
     "absolute": ("GET", f"http://last{NPY}", "1.1", (), 200),
     "encoded": ("GET", NPY.replace("rope", "%72ope"), "1.1", (), 200),
-    "catalogue": ("GET", "/v1/schemes/rope", "1.1", (), 200),
+    "document": ("GET", "/v1/models/llama-3.1-8b", "1.1", (), 200),
     "refused": ("GET", f"{NPY}&lenght=3", "1.1", (), 422),
     "nothing": ("GET", "/nothing", "1.1", (), 404),
-    "inference": ("GET", "/v2/models/encodings.rope", "1.1", (), 200),
+    "inference": ("GET", "/v2", "1.1", (), 200),
     "method": ("DELETE", NPY, "1.1", (), 405),
 }
 

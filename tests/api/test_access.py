@@ -109,7 +109,7 @@ def test_a_key_is_known_however_the_field_is_written(kind: str, keyed: Guarded) 
 
 def test_a_key_is_that_of_one_request_of_a_connection(keyed: Guarded) -> None:
     """In one packet, of which some are answered from within the parser."""
-    kinds = ["hit", "hit", "range", "not modified", "hit", "catalogue", "hit"]
+    kinds = ["hit", "hit", "range", "not modified", "hit", "document", "hit"]
     having = [True, False, True, False, False, True, True]
     requests = [sent(kind, *([BEARER] if has else [])) for kind, has in zip(kinds, having, strict=True)]
     expected = [status_of(kind) if has else 401 for kind, has in zip(kinds, having, strict=True)]
@@ -243,7 +243,7 @@ def test_probes_go_by_addresses(named: Guarded) -> None:
     assert statuses(named.answers(asked("GET", "/health/ready", host="10.1.2.3:8000"))) == [200]
 
 
-@pytest.mark.parametrize("kind", ["hit", "catalogue"])
+@pytest.mark.parametrize("kind", ["hit", "document"])
 def test_a_target_with_a_name_goes_before_the_host(kind: str, named: Guarded) -> None:
     """RFC 9112, 3.2.2."""
     target = KINDS[kind][1]
