@@ -24,7 +24,7 @@ BLOCK_FACTOR = 8
 REQUEST_BYTES = 1 << 16
 TEXTUAL = ("json", "csv")
 
-PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 @dataclass(frozen=True, slots=True)
