@@ -77,4 +77,6 @@ def reach_out() -> int:
 
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
-    sys.exit({"serve": serve, "get": get, "reach-out": reach_out}[command](*arguments))
+    if command == "get":
+        sys.exit(get(*arguments))
+    sys.exit(serve() if command == "serve" else reach_out())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,7 +153,7 @@ def test_an_array_of_objects_is_refused_unread(dtype: object, target: str, direc
     trace = tmp_path / "trace"
 
     class Trap:
-        def __reduce__(self) -> object:
+        def __reduce__(self) -> tuple[Any, ...]:
             return (Path.touch, (trace,))
 
     array = np.empty(2, np.dtype(dtype))  # type: ignore[call-overload]

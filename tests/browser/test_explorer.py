@@ -324,8 +324,8 @@ def test_a_server_that_is_gone_is_told(browser: "Browser") -> None:
 def test_a_server_that_wants_a_key_is_explored_with_one(browser: "Browser") -> None:
     """The page asks for it and leaves it nowhere: not in an address, nor in the code, nor in what a browser keeps."""
     key, entry = new_key("ci")
-    options = {"permissions": ["clipboard-read", "clipboard-write"]}
-    with watched(Explorer, browser, api_keys=entry, **options) as page:
+    allowed = ["clipboard-read", "clipboard-write"]
+    with watched(Explorer, browser, api_keys=entry, permissions=allowed) as page:
         page.page.goto(f"{page.base}/")
         form = page.page.locator("form.key")
         form.wait_for()
