@@ -9,7 +9,8 @@ Encodings, biases, masks and analyses go by their name alone; every family is an
 `posenc.learned.resample`, `posenc.encodings.learned`. Numbers travel as safetensors, so they arrive bit for bit, in
 bfloat16 too. An answer that was met before is asked for with its ETag and comes from the cache (in memory, or in the
 folder `cache`) where it has not changed; with `revision=` in the request it cannot change and is not asked for again.
-A server that says 503 is asked again after the seconds that it names. A refusal is a `ProblemError`.
+A server that says 429 or 503 is asked again after the seconds that it names. A refusal is a `ProblemError`. A server
+that wants an API key gets `api_key`, in a header.
 
 This file needs httpx, numpy, ml_dtypes and the names beside it; nothing else of the service.
 """
@@ -43,6 +44,7 @@ Steps = Generator[httpx.Request | float, Any, bytes]
 FAMILIES = tuple(dict.fromkeys(key.partition("/")[0] for key in ARRAYS))
 CACHE_BYTES = 256 << 20
 LONGEST_WAIT = 60.0
+LATER = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 # The cache
@@ -92,8 +94,9 @@ class Cache:
 class _Client:
     _ask: Callable[[Call], Any]
 
-    def __init__(self, url: str, cache: str | os.PathLike[str] | None, retries: int) -> None:
+    def __init__(self, url: str, cache: str | os.PathLike[str] | None, retries: int, api_key: str | None) -> None:
         self._url = httpx.URL(url.rstrip("/"))
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._cache = Cache(cache)
         self._retries = retries
 
@@ -120,13 +123,13 @@ class _Client:
         kept = self._cache.get(place) if call.content is None else None
         if kept is not None and "revision=" in call.query:
             return kept[1]
-        headers = {"Content-Type": call.media_type} if call.content is not None else {}
+        headers = self._headers | ({"Content-Type": call.media_type} if call.content is not None else {})
         if kept is not None:
             headers["If-None-Match"] = kept[0]
         request = httpx.Request("GET" if call.content is None else "POST", place, headers=headers, content=call.content)
         response: httpx.Response = yield request
         for _ in range(self._retries):
-            if response.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
+            if response.status_code not in LATER:
                 break
             yield _pause(response)
             response = yield request
@@ -193,7 +196,7 @@ class _Scheme:
 
 
 class Posenc(_Client, Methods):
-    """The client. `cache` is a folder to keep answers in; `retries` counts those after a 503."""
+    """The client. `cache` is a folder to keep answers in; `retries` counts those after a 429 or 503."""
 
     def __init__(
         self,
@@ -201,10 +204,11 @@ class Posenc(_Client, Methods):
         *,
         cache: str | os.PathLike[str] | None = None,
         retries: int = 3,
+        api_key: str | None = None,
         timeout: float = 60.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(url, cache, retries)
+        super().__init__(url, cache, retries, api_key)
         self._http = httpx.Client(timeout=timeout, transport=transport)
 
     def bundle(self, entries: Mapping[str, str]) -> Answer:
@@ -243,10 +247,11 @@ class AsyncPosenc(_Client, AsyncMethods):
         *,
         cache: str | os.PathLike[str] | None = None,
         retries: int = 3,
+        api_key: str | None = None,
         timeout: float = 60.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        super().__init__(url, cache, retries)
+        super().__init__(url, cache, retries, api_key)
         self._http = httpx.AsyncClient(timeout=timeout, transport=transport)
 
     async def bundle(self, entries: Mapping[str, str]) -> Answer:

@@ -1,16 +1,18 @@
-"""The `posenc` command: serve, get, openapi, healthcheck.
+"""The `posenc` command: serve, get, openapi, key, healthcheck.
 
-Exit codes: 0 done; 2 the command, a setting or the request is wrong (a 4xx answer); 3 the server is busy or away (503,
-no connection); 1 anything else. What a command needs is imported when it runs: `posenc healthcheck` loads neither numpy
-nor FastAPI.
+Exit codes: 0 done; 2 the command, a setting or the request is wrong (a 4xx answer); 3 the server is busy or away (429,
+503, no connection); 1 anything else. What a command needs is imported when it runs: `posenc healthcheck` loads neither
+numpy nor FastAPI.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, get_args
 
 from service import __version__
+from service.access import KEY_NAME
 from service.settings import Settings, SettingsError, flag, load, nearest, show_default, takes, variable
 
 DONE, FAILED, REFUSED = 0, 1, 2
@@ -44,6 +46,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         return get(options, settings)
     if options.command == "openapi":
         return openapi()
+    if options.command == "key":
+        return key(options.name)
     return healthcheck(settings)
 
 
@@ -56,13 +60,20 @@ def serve(settings: Settings) -> int:
 def get(options: argparse.Namespace, settings: Settings) -> int:
     from service.get import Get
 
-    return Get(options.target, options.output, options.data, options.server).run(settings)
+    return Get(options.target, options.output, options.data, options.server, settings.api_key).run(settings)
 
 
 def openapi() -> int:
     from service.api.openapi import text
 
     print(text(), end="")
+    return DONE
+
+
+def key(name: str) -> int:
+    from service.access import new_key
+
+    print(*new_key(name), sep="\n")
     return DONE
 
 
@@ -107,6 +118,7 @@ def make_parser() -> Parser:
     _add_command(commands, "serve", "answer over HTTP until SIGTERM or SIGINT")
     _add_get(commands)
     _add_command(commands, "openapi", "print the OpenAPI document")
+    _add_key(commands)
     _add_command(commands, "healthcheck", "ask the server at --host and --port whether it lives")
     return parser
 
@@ -129,6 +141,19 @@ def _add_get(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--data", metavar="FILE", help="body to POST: .json, .npy or .safetensors; - reads standard input"
     )
     parser.add_argument("--server", metavar="URL", help="ask this server instead, such as http://127.0.0.1:8000")
+
+
+def _add_key(commands: "argparse._SubParsersAction[Parser]") -> None:
+    parser = _add_command(commands, "key", "print a new API key, and the line of --api-keys that lets it in", "NAME ")
+    parser.add_argument(
+        "name", metavar="NAME", type=_key_name, help="whom the key is for: up to 64 letters, digits, dots, - and _"
+    )
+
+
+def _key_name(text: str) -> str:
+    if not re.fullmatch(KEY_NAME, text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text[:64]!r} is no name: ci or team-a would do")
+    return text
 
 
 def _add_command(commands: "argparse._SubParsersAction[Parser]", name: str, summary: str, operands: str = "") -> Parser:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, cast
@@ -29,12 +29,14 @@ SAFE = "/?&=%:@!$'()*+,;~-._[]"  # what a request target may hold besides letter
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """What was asked: the target, the file to write, the file to send ("-" for the standard streams), the server."""
+    """What was asked: the target, the file to write, the file to send ("-" for the standard streams), the server and
+    the key that it wants."""
 
     target: str
     output: str = STANDARD
     data: str | None = None
     server: str | None = None
+    key: str = field(default="", repr=False)
 
     def run(self, settings: Settings) -> int:
         """Answer the request; return 0, 2 after a refusal (4xx), 3 where a later try may do, 1 after anything else."""
@@ -74,11 +76,11 @@ class Get:
         if self.server is not None:
             from service.remote import ask
 
-            ask(self.server, request, reply, take)
+            ask(self.server, request, reply, take, self.key)
         else:
             from service.main import create_app
 
-            asyncio.run(answer(create_app(settings), request, take, reply))
+            asyncio.run(answer(create_app(settings.for_its_owner()), request, take, reply))
 
 
 def _judged(reply: Answer, sink: "Sink") -> int:
@@ -88,7 +90,7 @@ def _judged(reply: Answer, sink: "Sink") -> int:
         return DONE
     for line in faults(reply):
         print(f"posenc get: {line}", file=sys.stderr)
-    if reply.status == 503:
+    if reply.status in (429, 503):
         return BUSY
     return REFUSED if 400 <= reply.status < 500 else FAILED
 

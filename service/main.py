@@ -10,10 +10,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from service.api import advice, bundle, catalogue, docs, health, inference, metrics, models, refusals, schemes
+from service.api.access import gate_of
 from service.api.access_log import AccessLog
 from service.api.bodies import Limits
 from service.api.door import Door
-from service.api.gate import Gate
 from service.api.limits import Budget
 from service.api.meters import route_label
 from service.api.reply_cache import ReplyCache
@@ -70,7 +70,7 @@ def create_app(settings: Settings) -> Service:
     inference.install(app, resources)
     if settings.metrics == "on":
         metrics.install(app, resources, settings.workers)
-    docs.install(app, settings.docs)
+    docs.install(app, settings.docs, settings.explorer)
     app.door.routes = {
         route.endpoint: route_label(route.path) for route in app.router.routes if isinstance(route, Route)
     }
@@ -79,7 +79,7 @@ def create_app(settings: Settings) -> Service:
 
 def make_resources(settings: Settings) -> Resources:
     """What the handlers share, as large as the settings say."""
-    gate = Gate()
+    gate = gate_of(settings)
     gate.access_log = AccessLog(settings.access_log)
     return Resources(
         gate=gate,

@@ -3,6 +3,8 @@
 Threads do not do that here: numpy's calls on blocks that fit a core's cache take some ten microseconds, and each hands
 over the interpreter's lock, which takes longer. A process has a lock of its own.
 
+What passes between the two is JSON: no process of the service reads pickles, not even its own.
+
 It starts when a large table is first asked for, and ends when nothing was asked of it for a minute, or when the service
 does, however that comes about: its connection breaks. What it computes it leaves in memory that both share. Whatever it
 does not do, because it is busy, or not there yet, or no more, the service does itself.
@@ -25,9 +27,10 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+import orjson
 
 from service.engine import by_key
-from service.engine.scheme import Array, Params
+from service.engine.scheme import Array, Scheme
 from service.engine.tables import Call, TableCache
 
 SLOTS = 2  # blocks that it is asked for at a time: one to compute, and one that waits, so that it never does
@@ -35,6 +38,7 @@ SLOT_BYTES = 4 << 20
 IDLE_SECONDS = 60.0
 HUNG_SECONDS = 60.0  # no block takes as long
 WORTH_SECONDS = 3e-4  # what a block must take for its way through shared memory to be worth it
+READY = ["ready"]
 PACKAGE = Path(__file__).parent
 PROGRAM = f"from {__name__} import main"
 
@@ -92,7 +96,8 @@ class Partner:
         if not self._available():
             return False
         try:
-            self._connection.send((self._asked % SLOTS, call.scheme.key, call.params, place))
+            stated = call.params.model_dump(mode="json", exclude_defaults=True)
+            _tell(self._connection, self._asked % SLOTS, call.scheme.key, stated, place)
         except OSError:
             self._end()
             return False
@@ -106,15 +111,15 @@ class Partner:
         slot, self._taken = self._taken % SLOTS, self._taken + 1
         try:
             if self._connection.poll(self.hung_seconds):
-                found = self._connection.recv()
-                return None if found is None else self._read(slot, *found)
+                found = _told(self._connection)
+                return self._read(slot, *found) if found else None
         except (EOFError, OSError):
             pass
         self._end()
         return None
 
-    def _read(self, slot: int, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
-        return np.frombuffer(self._memory, dtype, math.prod(shape), slot * SLOT_BYTES).reshape(shape).copy()
+    def _read(self, slot: int, shape: list[int], dtype: str) -> Array:
+        return np.frombuffer(self._memory, np.dtype(dtype), math.prod(shape), slot * SLOT_BYTES).reshape(shape).copy()
 
     def _available(self) -> bool:
         """Whether it runs; if not, it starts, and will be there for a later block."""
@@ -124,7 +129,7 @@ class Partner:
             self._start()
             return False
         try:
-            self._ready = self._ready or (self._connection.poll() and self._connection.recv())
+            self._ready = self._ready or (self._connection.poll() and _told(self._connection) == READY)
         except (EOFError, OSError):
             self._end()
         return self._ready
@@ -206,27 +211,39 @@ class Work:
     """The partner's side: blocks of the table asked for last, whose state it keeps."""
 
     def __init__(self) -> None:
-        self._call: Call | None = None
+        self._asked: tuple[list[str], dict[str, Any]] | None = None
+        self._call: Call
 
-    def rows(self, key: tuple[str, str], params: Params, place: Place) -> Array:
+    def rows(self, key: list[str], stated: dict[str, Any], place: list[Any]) -> Array:
         """A block of rows."""
-        if self._call is None or (self._call.scheme.key, self._call.params) != (key, params):
-            scheme = by_key(*key)
+        if self._asked != (key, stated):
+            scheme: Scheme[Any, Any] = by_key(*key)
+            params = scheme.params.model_validate(stated)
             self._call = TableCache(0).call(scheme, params, {}, scheme.tensors(params, {}))
+            self._asked = key, stated
         return self._call.compute(*place)
 
     def answer(self, connection: Connection, memory: mmap.mmap, idle_seconds: float) -> None:
         """Compute what is asked for until nothing is any more, or nobody is there to ask."""
-        connection.send(True)
+        _tell(connection, *READY)
         while connection.poll(idle_seconds):
-            slot, *job = connection.recv()
+            slot, *job = _told(connection)
             try:
                 rows = self.rows(*job)
             except Exception:
-                connection.send(None)  # the service will meet the same, and say it
+                _tell(connection)  # the service will meet the same, and say it
                 continue
             np.frombuffer(memory, rows.dtype, rows.size, slot * SLOT_BYTES)[:] = rows.reshape(-1)
-            connection.send((rows.shape, rows.dtype))
+            _tell(connection, rows.shape, rows.dtype.name)
+
+
+def _tell(connection: Connection, *what: Any) -> None:
+    connection.send_bytes(orjson.dumps(what))
+
+
+def _told(connection: Connection) -> list[Any]:
+    found: list[Any] = orjson.loads(connection.recv_bytes())
+    return found
 
 
 def main(connection: int, memory: int, idle_seconds: float) -> None:

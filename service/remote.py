@@ -19,11 +19,13 @@ class Unreachable(Exception):
     """No server answered: a later try may meet one."""
 
 
-def ask(server: str, request: Request, reply: Answer, sink: Callable[[bytes], None]) -> None:
-    """Put the request to `server`; the body of a success goes to `sink` as it arrives."""
+def ask(server: str, request: Request, reply: Answer, sink: Callable[[bytes], None], key: str = "") -> None:
+    """Put the request to `server`, with a key if it wants one; the body of a success goes to `sink` as it arrives."""
     # The address as it was made: it is quoted already.
     target = request.path + (f"?{request.query}" if request.query else "")
     headers = {name.decode(): value.decode() for name, value in request.headers() if name != b"host"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
     try:
         with httpx.stream(
             request.method,

@@ -6,14 +6,16 @@ of the table in the README. A flag wins over the environment, the environment ov
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, cast, get_args
 
 from annotated_types import Ge, Le
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from service.access import Key, read_hosts, read_key_file, read_keys, read_networks, read_origins
 
 PREFIX = "POSENC_"
 UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -55,6 +57,16 @@ Bytes = BeforeValidator(parse_bytes)
 Size = Annotated[int, Bytes, Ge(1), Le(2**50)]
 Budget = Annotated[int, Bytes, Ge(0), Le(2**50)]
 Seconds = Annotated[float, Ge(0.01), Le(86400)]
+
+
+def _text_for(read: Callable[[str], object]) -> AfterValidator:
+    """A text that its reader takes."""
+
+    def checked(text: str) -> str:
+        read(text)
+        return text
+
+    return AfterValidator(checked)
 
 
 class EnvironmentSource(EnvSettingsSource):
@@ -127,8 +139,31 @@ class Settings(BaseSettings):
     )
     metrics: Literal["on", "off"] = Field(default="on", description="serve /metrics for Prometheus")
     docs: Literal["on", "off"] = Field(default="on", description="serve /docs and /openapi.json")
+    explorer: Literal["on", "off"] = Field(default="on", description="serve the explorer, the page at /")
     root_path: Annotated[str, Field(pattern=r"^(/[^/?#\s]+)*$")] = Field(
         default="", description="path prefix that a proxy in front strips, such as /posenc"
+    )
+    api_keys: Annotated[str, _text_for(read_keys)] = Field(
+        default="", repr=False, description="digests of the keys that may ask, comma-separated; none lets everyone ask"
+    )
+    api_keys_file: str = Field(default="", description="file of more such digests, one a line, as a secret is mounted")
+    api_key: Annotated[str, Field(pattern=r"^[!-~]*$")] = Field(
+        default="", repr=False, description="key that posenc get sends to the server that it asks"
+    )
+    rate_limit: Annotated[float, Ge(0), Le(10**6)] = Field(
+        default=0.0, description="requests a second that one client may make for long; 0 means any number"
+    )
+    rate_burst: Annotated[int, Ge(1), Le(10**6)] = Field(
+        default=100, description="requests that a client may make at once before its rate is limited"
+    )
+    trusted_proxies: Annotated[str, _text_for(read_networks)] = Field(
+        default="", description="networks of proxies whose X-Forwarded-For says who the client is"
+    )
+    allowed_hosts: Annotated[str, _text_for(read_hosts)] = Field(
+        default="", description="names that requests may be for, such as *.example.org; none means any"
+    )
+    cors_origins: Annotated[str, _text_for(read_origins)] = Field(
+        default="", description="origins whose pages may read answers; * means every page, none that none may"
     )
 
     @model_validator(mode="after")
@@ -139,6 +174,23 @@ class Settings(BaseSettings):
                 f"at most --grace-seconds, which is {self.grace_seconds}, would do"
             )
         return self
+
+    def keys(self) -> tuple[Key, ...]:
+        """The keys that may ask, those of the file included; SettingsError if it cannot be read."""
+        given = read_keys(self.api_keys)
+        if not self.api_keys_file:
+            return given
+        try:
+            return given + read_key_file(self.api_keys_file)
+        except ValueError as error:
+            name = "api_keys_file"
+            told = f"{flag(name)} ({variable(name)}) is {_shown(self.api_keys_file)}: {error}; {takes(name)} would do"
+            raise SettingsError(told) from None
+
+    def for_its_owner(self) -> Self:
+        """The same for who runs it, whom no key, quota or host name keeps out."""
+        free = ("api_keys", "api_keys_file", "rate_limit", "allowed_hosts")
+        return self.model_copy(update={name: type(self).model_fields[name].default for name in free})
 
     @classmethod
     def settings_customise_sources(
@@ -173,6 +225,20 @@ def show_default(name: str) -> str:
     return f"{default:g}" if isinstance(default, float) else str(default) or "''"
 
 
+# What the settings take that are text; an error does not repeat what is secret, or may be by mistake.
+TEXTS = {
+    "host": "a host name or an address",
+    "root_path": "a path such as /posenc",
+    "api_keys": "NAME:DIGEST, as `posenc key NAME` prints it,",
+    "api_keys_file": "a file with NAME:DIGEST on each line, as `posenc key NAME` prints it,",
+    "api_key": "a key of visible ASCII characters",
+    "trusted_proxies": "a list of networks such as 10.0.0.0/8",
+    "allowed_hosts": "a list of names such as example.org, *.example.org",
+    "cors_origins": "* or a list such as https://example.org, http://localhost:5173",
+}
+SECRET = frozenset({"api_keys", "api_key"})
+
+
 def takes(name: str) -> str:
     """Say which values a setting takes.
 
@@ -184,7 +250,7 @@ def takes(name: str) -> str:
     if choices:
         return f"{', '.join(choices[:-1])} or {choices[-1]}"
     if field.annotation is str:
-        return "a path such as /posenc" if name == "root_path" else "a host name or an address"
+        return TEXTS[name]
     least, most = _bounds(field)
     if is_size(name):
         return f"a number of bytes from {least:g} to {show_bytes(int(most))}, such as {show_default(name)}"
@@ -211,7 +277,9 @@ def load(flags: Mapping[str, Any]) -> Settings:
     """
     _refuse_unknown_variables()
     try:
-        return Settings(**flags)
+        settings = Settings(**flags)
+        settings.keys()
+        return settings
     except ValidationError as error:
         raise SettingsError(_one_line(error)) from None
 
@@ -228,7 +296,8 @@ def _one_line(error: ValidationError) -> str:
     if not first["loc"]:
         return first["msg"].removeprefix("Value error, ")
     name = str(first["loc"][0])
-    return f"{flag(name)} ({variable(name)}) is {_shown(first['input'])}: {takes(name)} would do"
+    given = "not taken" if name in SECRET else _shown(first["input"])
+    return f"{flag(name)} ({variable(name)}) is {given}: {takes(name)} would do"
 
 
 def _shown(value: object) -> str:

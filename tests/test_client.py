@@ -15,6 +15,7 @@ import pytest
 from safetensors.numpy import load
 
 from service import client_names, client_wire
+from service.access import new_key
 from service.client import AsyncPosenc, Cache, Posenc
 from service.client_wire import Answer, ProblemError, as_array, call_of, read_safetensors, write_safetensors
 from service.engine import SCHEMES
@@ -457,3 +458,38 @@ def test_an_address_is_what_a_browser_asks_for(posenc: Posenc, url: str) -> None
     assert httpx.get(url + address).json()["parameters"]["base"] == 500000.0
     with pytest.raises(TypeError, match="arrays travel in a body"):
         posenc.address("apply/rope", q=np.ones((2, 4)))
+
+
+# A server that wants keys
+
+
+def test_a_key_goes_in_the_header_and_nowhere_else() -> None:
+    key, entry = new_key("ci")
+    settings = Settings(port=0, drain_seconds=0, api_keys=entry)
+    with live(create_app(settings), settings) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        recorder = Recorder()
+        with Posenc(url, api_key=key, transport=recorder) as keyed:
+            assert keyed.alibi_slopes(heads=3).array.shape == (3,)
+            assert keyed.apply.rope(q=np.ones((1, 2, 4), np.float32))["q"].shape == (1, 2, 4)
+        assert [request.headers["authorization"] for request in recorder.requests] == [f"Bearer {key}"] * 2
+        assert not any(key in str(request.url) for request in recorder.requests)
+        with Posenc(url) as without, pytest.raises(ProblemError) as refused:
+            without.alibi_slopes(heads=3)
+        assert refused.value.status == 401
+
+        async def awaited() -> int:
+            async with AsyncPosenc(url, api_key=key) as opened:
+                return len((await opened.alibi_slopes(heads=3)).array)
+
+        assert asyncio.run(awaited()) == 3
+
+
+def test_a_quota_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("service.client.time.sleep", pauses.append)
+    recorder = Recorder(httpx.Response(429, headers={"Retry-After": "7"}))
+    with Posenc(url, transport=recorder) as opened:
+        assert opened.alibi_slopes(heads=3).array.shape == (3,)
+    assert pauses == [7.0]
+    assert recorder.statuses == [429, 200]

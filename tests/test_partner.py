@@ -1,5 +1,6 @@
 """The second process: tables that both compute are the same; whatever becomes of it, the service goes on without."""
 
+import json
 import logging
 import mmap
 import os
@@ -15,10 +16,12 @@ import numpy as np
 import pytest
 
 from service import main, partner
+from service.api.variations import example_arrays, parameters_of
 from service.engine import by_key
 from service.engine.scheme import Array
 from service.engine.tables import Call, TableCache
 from service.partner import SLOT_BYTES, SLOTS, Partner, Turns, Work
+from tests.api.requests import EXAMPLES, Asked
 from tests.clients import TRANSPORTS, settings
 
 ROWS = 1000
@@ -290,17 +293,17 @@ def test_its_own_side() -> None:
     thread.start()
     theirs.close()
     with ours, mmap.mmap(memory, SLOTS * SLOT_BYTES) as view:
-        assert ours.recv() is True
-        key, params = SINUSOIDAL.scheme.key, SINUSOIDAL.params
+        assert ours.recv_bytes() == b'["ready"]'
+        key, params = SINUSOIDAL.scheme.key, SINUSOIDAL.params.model_dump(mode="json")
         for place in (("encoding", 7, 10), ("encoding", 300, 400)):
             slot = place[1] % SLOTS
-            ours.send((slot, key, params, place))
-            shape, dtype = ours.recv()
-            size = shape[0] * shape[1] * dtype.itemsize
+            ours.send_bytes(json.dumps((slot, key, params, place)).encode())
+            shape, dtype = json.loads(ours.recv_bytes())
+            size = shape[0] * shape[1] * np.dtype(dtype).itemsize
             rows = np.frombuffer(view[slot * SLOT_BYTES : slot * SLOT_BYTES + size], dtype).reshape(shape)
             assert np.array_equal(rows, SINUSOIDAL.compute(*place))
-        ours.send((0, key, params, ("no such tensor", 5, 4)))
-        assert ours.recv() is None
+        ours.send_bytes(json.dumps((0, key, params, ("no such tensor", 5, 4))).encode())
+        assert ours.recv_bytes() == b"[]"
     thread.join(10)
     assert not thread.is_alive()
 
@@ -309,7 +312,17 @@ def test_its_side_ends_when_idle() -> None:
     ours, theirs = Pipe()
     with ours, theirs, mmap.mmap(-1, SLOTS * SLOT_BYTES) as view:
         Work().answer(theirs, view, 0.01)
-        assert ours.recv() is True
+        assert ours.recv_bytes() == b'["ready"]'
+
+
+@pytest.mark.parametrize("asked", EXAMPLES, ids=str)
+def test_every_request_reads_back_as_it_was_sent(asked: Asked) -> None:
+    """As JSON, without what is not stated."""
+    model = asked.scheme.params
+    given = model.model_validate(parameters_of(asked.scheme, asked.example))
+    params = asked.scheme.resolve(given, example_arrays(asked.example))
+    sent = json.dumps(params.model_dump(mode="json", exclude_defaults=True))
+    assert model.model_validate(json.loads(sent)) == params
 
 
 @pytest.mark.parametrize("transport", list(TRANSPORTS))

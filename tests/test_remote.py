@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from service.access import new_key
 from service.command import main
+from service.get import Get
 from service.inprocess import Answer
+from service.main import create_app
 from service.remote import Progress, is_terminal, line
 from service.settings import Settings
 from tests import stub_app
@@ -46,7 +49,7 @@ def test_a_body_is_posted(url: str, tmp_path: Path, capsysbinary: pytest.Capture
     assert capsysbinary.readouterr().out == b'{"q": [1]}' + b" " * (3 << 20)
 
 
-@pytest.mark.parametrize(("status", "code"), [(404, 2), (422, 2), (500, 1), (503, 3)])
+@pytest.mark.parametrize(("status", "code"), [(404, 2), (422, 2), (429, 3), (500, 1), (503, 3)])
 def test_a_refusal_leaves_the_old_file(
     status: int, code: int, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,3 +160,28 @@ def test_a_real_terminal(url: str, tmp_path: Path) -> None:
     assert " of 0.5 MiB" in seen
     assert seen.endswith("\r\x1b[K")
     assert (tmp_path / "x").read_bytes() == stub_app.BLOCK * 8
+
+
+def test_a_key_is_sent_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, entry = new_key("ci")
+    settings = Settings(port=0, drain_seconds=0, api_keys=entry)
+    with live(create_app(settings), settings) as server:
+        url, target = f"http://127.0.0.1:{server.port}", "/v1/biases/alibi-slopes.npy?heads=3"
+        monkeypatch.setenv("POSENC_API_KEY", key)
+        assert get(url, target, "-o", str(tmp_path / "x")) == 0
+        assert get(url, target, "-o", str(tmp_path / "y"), "--api-key", "another") == 2
+        assert (tmp_path / "x").read_bytes()[:6] == b"\x93NUMPY"
+        assert os.listdir(tmp_path) == ["x"]
+        told = capsys.readouterr().err
+        assert told.startswith("posenc get: 401 the API key is not known here: ")
+        assert "another" not in told
+        assert key not in repr(Get(target, server=url, key=key))
+
+
+def test_who_runs_the_command_needs_no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the environment is that of a server, as in its container."""
+    monkeypatch.setenv("POSENC_API_KEYS", new_key("ci")[1])
+    monkeypatch.setenv("POSENC_ALLOWED_HOSTS", "example.org")
+    assert main(["get", "/v1/biases/alibi-slopes.npy?heads=3", "-o", str(tmp_path / "x")]) == 0

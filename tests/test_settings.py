@@ -1,8 +1,10 @@
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from service.access import new_key
 from service.settings import (
     Settings,
     SettingsError,
@@ -17,6 +19,7 @@ from service.settings import (
 )
 
 NAMES = list(Settings.model_fields)
+ENTRY, SECOND = new_key("ci")[1], new_key("team-b")[1]
 # A value other than the default for every setting, as text and as it is held.
 OTHER: dict[str, tuple[str, object]] = {
     "host": ("::", "::"),
@@ -45,7 +48,16 @@ OTHER: dict[str, tuple[str, object]] = {
     "log_format": ("json", "json"),
     "metrics": ("off", "off"),
     "docs": ("off", "off"),
+    "explorer": ("off", "off"),
     "root_path": ("/a/b", "/a/b"),
+    "api_keys": (f"{ENTRY}, {SECOND}", f"{ENTRY}, {SECOND}"),
+    "api_keys_file": ("FILE", "FILE"),
+    "api_key": ("secret", "secret"),
+    "rate_limit": ("2.5", 2.5),
+    "rate_burst": ("7", 7),
+    "trusted_proxies": ("10.0.0.0/8, ::1", "10.0.0.0/8, ::1"),
+    "allowed_hosts": ("*.example.org,[::1]", "*.example.org,[::1]"),
+    "cors_origins": ("*", "*"),
 }
 BAD: dict[str, list[str]] = {
     "host": [""],
@@ -74,14 +86,44 @@ BAD: dict[str, list[str]] = {
     "log_format": ["logfmt"],
     "metrics": ["9090"],
     "docs": ["yes", "1"],
+    "explorer": ["yes"],
     "root_path": ["posenc", "/a/", "/a b", "/a?b"],
+    "api_keys": [
+        "a-key-itself",
+        f"{ENTRY[:-1]}",
+        f":{ENTRY}",
+        f"{ENTRY} {SECOND}",
+        ",",
+        " ",
+        f"a b{ENTRY}",
+        f"{ENTRY}é",
+    ],
+    "api_keys_file": [],
+    "api_key": ["a b", "é", "a\n"],
+    "rate_limit": ["-1", "nan", "inf", "10/s"],
+    "rate_burst": ["0", "0.5"],
+    "trusted_proxies": ["proxy", "10.0.0.1/8", "10.0.0.0/33", "*", ","],
+    "allowed_hosts": ["a b", "*", "a.*.b", "http://a", "a:80", "a/b", "-a", ","],
+    "cors_origins": [
+        "https://a/",
+        "a.example",
+        "*, https://a",
+        "https://*.a",
+        "null",
+        "HTTPS://A",
+        "https://u@a",
+        "https://é.org",
+    ],
 }
 
 
 @pytest.fixture(autouse=True)
-def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in NAMES:
         monkeypatch.delenv(variable(name), raising=False)
+    # The file of keys that the tests name.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FILE").write_text(f"# Who may ask.\n{ENTRY}\n\n{SECOND}  # until May\n")
 
 
 def test_defaults() -> None:
@@ -112,7 +154,16 @@ def test_defaults() -> None:
         "log_level": "info",
         "metrics": "on",
         "docs": "on",
+        "explorer": "on",
         "root_path": "",
+        "api_keys": "",
+        "api_keys_file": "",
+        "api_key": "",
+        "rate_limit": 0.0,
+        "rate_burst": 100,
+        "trusted_proxies": "",
+        "allowed_hosts": "",
+        "cors_origins": "",
     }
 
 
@@ -140,8 +191,50 @@ def test_a_bad_value_is_one_line_with_name_value_and_cure(
         load({})
     line = str(error.value)
     shown = repr(text) if len(text) < 60 else repr(text)[:61] + "..."
+    shown = "not taken" if name in ("api_keys", "api_key") else shown
     assert line == f"{flag(name)} ({variable(name)}) is {shown}: {takes(name)} would do"
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("held", "reason"),
+    [
+        (b"", "nothing is in it"),
+        (b"# nothing\n\n", "nothing is in it"),
+        (f"{ENTRY}\nposenc_secret\n".encode(), "entry 2 is not NAME:DIGEST"),
+        (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_a_file_without_keys_is_told_and_not_shown(held: bytes | None, reason: str, tmp_path: Path) -> None:
+    """A list that came to nothing would let everyone in."""
+    if held is not None:
+        (tmp_path / "keys").write_bytes(held)
+    with pytest.raises(SettingsError) as error:
+        load({"api_keys_file": "keys"})
+    assert str(error.value) == (
+        f"--api-keys-file (POSENC_API_KEYS_FILE) is 'keys': {reason}; "
+        "a file with NAME:DIGEST on each line, as `posenc key NAME` prints it, would do"
+    )
+
+
+def test_keys_are_those_of_both_places() -> None:
+    third = f"ci:{'0f' * 32}"
+    found = load({"api_keys": third.upper().replace("CI", "ci"), "api_keys_file": "FILE"}).keys()
+    assert [(name, digest.hex()) for name, digest in found] == [
+        tuple(each.split(":")) for each in (third, ENTRY, SECOND)
+    ]  # fmt: skip
+
+
+def test_no_key_is_shown() -> None:
+    settings = load({"api_key": "secret", "api_keys": ENTRY})
+    assert "secret" not in repr(settings)
+    assert ENTRY not in str(settings)
+
+
+def test_who_runs_it_is_not_kept_out() -> None:
+    given = load({"api_keys": ENTRY, "api_keys_file": "FILE", "rate_limit": "1", "allowed_hosts": "a", "port": "1"})
+    assert given.for_its_owner() == load({"port": "1"})
 
 
 def test_what_they_take() -> None:

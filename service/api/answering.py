@@ -5,18 +5,20 @@ from collections.abc import Mapping
 
 from starlette.types import Message, Scope, Send
 
-from service.api.gate import Admitted
+from service.api.caching import RawHeaders
+from service.api.gate import Admitted, Gate
 from service.api.meters import NO_STATUS, UNROUTED, Account
-from service.api.reply_cache import headers_of
+from service.api.reply_cache import headers_of, lines_of
 
 
 class Answering:
     """ASGI's `send`, with the lines that every answer has; it sees the status, the bytes and the end."""
 
-    def __init__(self, scope: Scope, send: Send, admitted: Admitted, routes: Mapping[object, str]) -> None:
+    def __init__(self, scope: Scope, send: Send, gate: Gate, admitted: Admitted, routes: Mapping[object, str]) -> None:
         self.begun = time.perf_counter()
         self.scope = scope
         self.send = send
+        self.gate = gate
         self.admitted = admitted
         self.routes = routes
         self.status = NO_STATUS
@@ -26,11 +28,17 @@ class Answering:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message["headers"], *headers_of(self.admitted.lines)]
+            lines = self.gate.kept_by(lines_of(message["headers"])) + self.admitted.lines
+            message["headers"] = headers_of(lines)
         elif self.scope["method"] != "HEAD":
             self.size += len(message.get("body", b""))
         await self.send(message)
         self.ended = message["type"] == "http.response.body" and not message.get("more_body")
+
+    async def send_whole(self, status: int, headers: RawHeaders) -> None:
+        """An answer without a body."""
+        await self({"type": "http.response.start", "status": status, "headers": headers})
+        await self({"type": "http.response.body", "body": b""})
 
     def account(self) -> Account:
         """What is to be said of it."""

@@ -14,9 +14,11 @@ from typing import Literal
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 import service
 from service.api.documents import Fixed
+from service.api.gate import path_of
 from service.api.names import nearest_names
 from service.api.problem_types import PROBLEMS, ProblemType
 from service.api.problems import Problem, echo
@@ -30,19 +32,19 @@ POLICY = (
 )
 GUARDS = (
     ("Content-Security-Policy", POLICY),
-    ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
+    ("Permissions-Policy", "accelerometer=(), camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
 HTML = "text/html; charset=utf-8"
 CSS = "text/css; charset=utf-8"
 JAVASCRIPT = "text/javascript; charset=utf-8"
 
+PAGE_CSS = {"/web/page.css": ("page.css", CSS)}
 EXPLORER = {
-    "/web/page.css": ("page.css", CSS),
     "/web/explorer.css": ("explorer.css", CSS),
     **{
         f"/web/explorer/{name}.js": (f"explorer/{name}.js", JAVASCRIPT)
-        for name in ("main", "side", "form", "state", "safetensors", "snippets")
+        for name in ("main", "side", "form", "state", "safetensors", "snippets", "key")
     },
 }
 SWAGGER_UI = {
@@ -53,17 +55,32 @@ SWAGGER_UI = {
 }
 
 
-def install(app: FastAPI, docs: Literal["on", "off"]) -> None:
-    """Add the pages, read when first asked for; Swagger UI and the OpenAPI document only where they are on."""
-    _add(app, "/", lambda: _page(_landing(docs)))
-    for path, (name, media_type) in EXPLORER.items():
-        _add(app, path, partial(_file, name, media_type))
+PATHS = frozenset(("/", "/problems", "/openapi.json", *PAGE_CSS, *EXPLORER, *SWAGGER_UI))
+
+
+def is_page(scope: Scope) -> bool:
+    """Whether a request asks for a page or what belongs to one, all of which is the same for everyone."""
+    path = path_of(scope)
+    return path in PATHS or path.removeprefix("/problems/") in PROBLEMS
+
+
+def install(app: FastAPI, docs: Literal["on", "off"], explorer: Literal["on", "off"]) -> None:
+    """Add the pages, read when first asked for: Swagger UI, the OpenAPI document and the explorer where they are on.
+    What a problem means is told in any case: every refusal leads there."""
+    _add_files(app, PAGE_CSS)
     _add(app, "/problems", lambda: _page(_problem_list()))
     app.router.add_route("/problems/{slug}", _problem, methods=["GET"])
+    if explorer == "on":
+        _add(app, "/", lambda: _page(_landing(docs)))
+        _add_files(app, EXPLORER)
     if docs == "on":
         _add(app, "/openapi.json", lambda: Fixed(committed(), "application/json"))
-        for path, (name, media_type) in SWAGGER_UI.items():
-            _add(app, path, partial(_file, name, media_type))
+        _add_files(app, SWAGGER_UI)
+
+
+def _add_files(app: FastAPI, files: dict[str, tuple[str, str]]) -> None:
+    for path, (name, media_type) in files.items():
+        _add(app, path, partial(_file, name, media_type))
 
 
 def _add(app: FastAPI, path: str, make: Callable[[], Fixed]) -> None:

@@ -23,7 +23,7 @@ from service.api.resources import Resources
 # What a repeated answer cannot be given to: a part of it, a condition that is seldom made, and a request whose body
 # wants to be read or refused.
 _NOT_REPEATED = frozenset((b"range", b"if-match", b"content-length", b"transfer-encoding"))
-_NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding", b"traceparent", b"tracestate"}
+NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding", b"traceparent", b"tracestate"}
 
 
 @dataclass(slots=True)
@@ -60,6 +60,7 @@ class Door:
         self.resources = resources
         self.gate = resources.gate
         self.routes: dict[object, str] = {}
+        self.noted = NOTED | resources.gate.noted
 
     def find(self, scope: Scope, target: bytes) -> Found | None:
         """The finished reply to a request that was answered before, or None. Of the scope only method and headers are
@@ -68,7 +69,7 @@ class Door:
         method = scope["method"]
         if method not in ("GET", "HEAD"):
             return None
-        noted = noted_in(scope["headers"])
+        noted = noted_in(scope["headers"], self.noted)
         known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
         if known is None or not _NOT_REPEATED.isdisjoint(noted):
             return None
@@ -79,7 +80,10 @@ class Door:
         admitted = self.gate.admit(scope, noted)
         if admitted.problem is not None:
             answer = _refusal(admitted.problem, admitted.request_id.decode("ascii"), method)
-        return Found(*answer, admitted, reply.route, begun)
+        head, body = answer
+        if self.gate.keyed:
+            head = Head(head.status, self.gate.kept_by(head.lines))
+        return Found(head, body, admitted, reply.route, begun)
 
     def sent(self, scope: Scope, target: bytes, found: Found) -> None:
         """To be called once that answer was given to the socket."""
@@ -109,12 +113,17 @@ class Door:
         self.sent(scope, target, found)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, problem: Problem | None) -> None:
-        admitted = self.gate.admit(scope, noted_in(scope["headers"]))
+        noted = noted_in(scope["headers"], self.noted)
+        admitted = self.gate.admit(scope, noted)
         scope["admitted"], scope["request_id"] = admitted, admitted.request_id.decode("ascii")
-        answering = Answering(scope, send, admitted, self.routes)
+        cors = self.gate.cors
+        answering = Answering(scope, send, self.gate, admitted, self.routes)
         self.gate.meters.in_flight += 1
         try:
-            await self._answer(scope, receive, answering, problem or admitted.problem)
+            if problem is None and admitted.problem is None and cors is not None and cors.is_preflight(scope, noted):
+                await answering.send_whole(204, cors.preflight())
+            else:
+                await self._answer(scope, receive, answering, problem or admitted.problem)
         finally:
             self.gate.meters.in_flight -= 1
             if "abandoned" not in scope:
@@ -133,11 +142,11 @@ class Door:
                 raise
 
 
-def noted_in(headers: RawHeaders) -> dict[bytes, bytes]:
+def noted_in(headers: RawHeaders, names: frozenset[bytes] = NOTED) -> dict[bytes, bytes]:
     """The header fields that matter here; a list that came in several fields is joined (RFC 9110, 5.3)."""
     noted: dict[bytes, bytes] = {}
     for name, value in headers:
-        if name in _NOTED:
+        if name in names:
             noted[name] = noted[name] + b", " + value if name in noted else value
     return noted
 

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from starlette.types import Scope
 
@@ -20,10 +21,25 @@ from service.api.meters import Account, Meters, Way
 from service.api.problems import Problem
 from service.api.traces import Trace, trace_of
 
+if TYPE_CHECKING:
+    from service.api.cors import Cors
+
 Noted = Mapping[bytes, bytes]
 Check = Callable[[Scope, Noted], Problem | None]
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}", re.ASCII)
+
+# What every answer says: that its type is what it says, and that any page may show it (a picture, say), for it holds
+# nothing of whoever asks; what a page may read is a matter of CORS.
+GUARDS = b"x-content-type-options: nosniff\r\ncross-origin-resource-policy: cross-origin\r\n"
+# The fields that checks and CORS look at; with neither they are not even noted.
+CHECKED = frozenset((b"access-control-request-method", b"authorization", b"host", b"origin", b"x-forwarded-for"))
+
+
+def path_of(scope: Scope) -> str:
+    """The path below the prefix that a proxy strips; none of a repeated request, whose path was not parsed."""
+    path: str = scope.get("path", "")
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 # Not frozen: setting what is frozen takes three times as long, and there is one of these for every request.
@@ -42,13 +58,19 @@ class Gate:
     """One for the process.
 
     `checks` are asked in order, and the first problem stands; of a repeated request's scope they see the method, the
-    headers and the client, for its path was not parsed.
+    headers and the client, for its path was not parsed. Where the holders of keys alone may ask (`keyed`), no cache
+    that others share may keep answers.
     """
 
-    def __init__(self, *checks: Check) -> None:
+    def __init__(self, *checks: Check, cors: "Cors | None" = None, keyed: bool = False) -> None:
         self.checks = checks
         self.meters = Meters()
         self.access_log = AccessLog("off")
+        self.cors = cors
+        self.keyed = keyed
+        self.noted = CHECKED if checks or cors else frozenset()
+        self.always = GUARDS + (cors.always if cors else b"")
+        self._lines = self.always + b"x-request-id: "
         self._prefix = os.urandom(6).hex().encode()
         self._numbers = itertools.count(1)
 
@@ -84,8 +106,14 @@ class Gate:
         # The caller's own id if it is a plain one; otherwise one that no other request of any process has.
         known = given is not None and _REQUEST_ID.fullmatch(given)
         request_id = given if given is not None and known else b"%s-%x" % (self._prefix, next(self._numbers))
-        lines = b"x-request-id: %s\r\n" % request_id
+        lines = b"%s%s\r\n" % (self._lines, request_id)
+        if self.cors is not None:
+            lines = self.cors.lines(noted) + lines
         trace = None if parent is None else trace_of(parent, noted.get(b"tracestate"))
         if trace is not None:
             lines += b"traceresponse: %s\r\n" % trace.response
         return Admitted(request_id, None, lines, trace)
+
+    def kept_by(self, lines: bytes) -> bytes:
+        """An answer's header lines, in which caches are told whether they may keep it for others."""
+        return lines.replace(b"cache-control: public,", b"cache-control: private,", 1) if self.keyed else lines

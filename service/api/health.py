@@ -3,12 +3,20 @@
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from service.api.caching import encoded
+from service.api.gate import path_of
 from service.api.replies import Bytes
 from service.api.resources import Resources
 
+PATHS = frozenset(("/health/live", "/health/ready"))
 HEADERS = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+
+
+def is_probe(scope: Scope) -> bool:
+    """Whether a request asks for the health of the process, which no key, quota or name keeps from being told."""
+    return path_of(scope) in PATHS
 
 
 def install(app: FastAPI, resources: Resources) -> None:

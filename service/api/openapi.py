@@ -12,7 +12,7 @@ from service import __version__
 from service.api.openapi_models import MODEL_SCHEMAS, model_paths
 from service.api.openapi_operations import scheme_paths
 from service.api.openapi_parameters import needs_parameters, parameter_components, parameter_ref
-from service.api.openapi_responses import header_refs, headers, refusals, responses
+from service.api.openapi_responses import ANY_PROBE, header_refs, headers, refusals, responses
 from service.api.openapi_schemas import schemas
 from service.api.openapi_services import bundle_paths, inference_paths, service_responses, service_schemas
 from service.api.openapi_shared import TEXT, Schema, ref
@@ -48,6 +48,13 @@ TAGS = {
 }
 
 
+KEY = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "An API key, where the server wants one. Its operator gives it; it is read from this header alone.",
+}
+
+
 def document() -> dict[str, Any]:
     """The OpenAPI 3.1 document of the service.
 
@@ -64,7 +71,8 @@ def document() -> dict[str, Any]:
             "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "security": [],
+        # Without a key unless the server wants one.
+        "security": [{}, {"key": []}],
         "tags": [{"name": name, "description": TAGS[name]} for name in _tag_names()],
         "paths": {
             **dict(scheme_paths()),
@@ -80,6 +88,7 @@ def document() -> dict[str, Any]:
             "parameters": dict(parameter_components()),
             "headers": headers(),
             "responses": responses() | service_responses(),
+            "securitySchemes": {"key": KEY},
         },
     }
 
@@ -148,12 +157,16 @@ def _operations_paths() -> Schema:
     explained = _document("problems_get", "operations", "What a problem type means", "A page for a person.", TEXT, 404)
     for each in (listed, explained):
         each["responses"]["200"]["content"] = page
+    described = _document("openapi", "operations", "This document", "OpenAPI 3.1.", anything)
+    for each in (listed, explained, described):  # which hold nothing but what everyone has
+        each["security"] = []
+        del each["responses"]["401"]
     explained["parameters"] = [slug, parameter_ref("If-None-Match")]
     return {
         "/health/live": {"get": _health("health_live", "Whether the process answers", "live")},
         "/health/ready": {"get": _health("health_ready", "Whether the process wants requests", "ready", 503)},
         "/metrics": {"get": _metrics()},
-        "/openapi.json": {"get": _document("openapi", "operations", "This document", "OpenAPI 3.1.", anything)},
+        "/openapi.json": {"get": described},
         "/problems": {"get": listed},
         "/problems/{slug}": {"get": explained},
     }
@@ -204,13 +217,14 @@ def _health(name: str, summary: str, status: str, *refused: int) -> Schema:
         "operationId": name,
         "tags": ["operations"],
         "summary": summary,
-        "description": f"For probes: answered at once, whatever else is going on.{draining}",
+        "description": f"For probes: answered at once, whatever else is going on, and without a key.{draining}",
+        "security": [],
         "responses": {
             "200": {
                 "description": "It does.",
                 "headers": header_refs("Cache-Control", "X-Request-ID"),
                 "content": {"application/json": {"schema": schema}},
             },
-            **refusals(refused),
+            **refusals(refused, ANY_PROBE),
         },
     }

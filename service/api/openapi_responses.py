@@ -14,7 +14,9 @@ Schema = dict[str, Any]
 PROBLEM_JSON = "application/problem+json"
 
 # A server refuses these before it knows what is asked for, and a bug can be anywhere.
-ANY_REQUEST = (400, 408, 414, 431, 500)
+ANY_PROBE = (400, 408, 414, 431, 500)
+# And these where it is told to; but no probe.
+ANY_REQUEST = (*ANY_PROBE, 401, 421, 429)
 
 _TEXT = {"type": "string"}
 _HEADERS: dict[str, tuple[str, Schema, str]] = {
@@ -44,6 +46,7 @@ _HEADERS: dict[str, tuple[str, Schema, str]] = {
         {"type": "integer", "minimum": 0},
         "421",
     ),
+    "WWW-Authenticate": ("How to send a key.", _TEXT, 'Bearer realm="posenc"'),
     "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 0}, "1"),
 }
 
@@ -51,6 +54,10 @@ _UNKNOWN_FORMAT = ".np is no format; known are .npy, .npz, .safetensors, .bin, .
 
 _DETAILS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "bad-request": ("'length' in the query is not name=value", []),
+    "unauthorized": (
+        "an API key is missing: send Authorization: Bearer KEY with a key that the operator of this server gave you",
+        [],
+    ),
     "not-found": (
         _UNKNOWN_FORMAT,
         [
@@ -114,6 +121,8 @@ _DETAILS: dict[str, tuple[str, list[dict[str, Any]]]] = {
             }
         ],
     ),
+    "misdirected-request": ("this server does not go by the name of example.org", []),
+    "too-many-requests": ("this client asks more than 10 times a second: ask again after 1 s", []),
     "header-fields-too-large": ("the header has 101 fields of 2020 bytes; 100 fields of 32768 bytes are read", []),
     "internal-error": ("the server made a mistake; the log holds it under this request id", []),
     "overloaded": ("the memory for answers is in use at the moment", []),
@@ -137,9 +146,9 @@ def header_refs(*names: str) -> Schema:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
-def refusals(statuses: Iterable[int]) -> Schema:
+def refusals(statuses: Iterable[int], any_request: Iterable[int] = ANY_REQUEST) -> Schema:
     """References to the refusals of those statuses, and of those that any request can meet."""
-    wanted = sorted({*statuses, *ANY_REQUEST})
+    wanted = sorted({*statuses, *any_request})
     return {str(status): {"$ref": f"#/components/responses/{component(status)}"} for status in wanted}
 
 
@@ -167,7 +176,9 @@ def not_modified() -> Schema:
 
 def _refusal(status: int) -> Schema:
     slugs = _slugs(status)
-    extra = {416: ("Content-Range",), 503: ("Retry-After",)}.get(status, ())
+    extra = {401: ("WWW-Authenticate",), 416: ("Content-Range",), 429: ("Retry-After",), 503: ("Retry-After",)}.get(
+        status, ()
+    )
     return {
         "description": " Or: ".join(f"{PROBLEMS[slug].title}. {PROBLEMS[slug].meaning}" for slug in slugs),
         "headers": header_refs("Cache-Control", "X-Request-ID", *extra),

@@ -23,7 +23,7 @@ _FORMATS = {"integer": "int64", "number": "double"}
 
 def parameters_schema(scheme: Scheme[Any, Any]) -> Schema:
     """All parameters that a query can state, as one closed object."""
-    given = _generated(scheme.params)
+    given = _schema_of(scheme)
     properties = {name: schema for name, schema in given["properties"].items() if name not in scheme.structured}
     flat = {name: _flattened(schema) for name, schema in properties.items()}
     for name in scheme.listed:
@@ -38,14 +38,14 @@ def parameters_schema(scheme: Scheme[Any, Any]) -> Schema:
 
 def query_schema(params: type[Params]) -> dict[str, Schema]:
     """The schema of each parameter, of which none is required."""
-    return {name: _flattened(schema) for name, schema in _generated(params)["properties"].items()}
+    return {name: _flattened(schema) for name, schema in _generated(params, DEFAULT_REF_TEMPLATE)["properties"].items()}
 
 
 def structured_schema(scheme: Scheme[Any, Any], components: str) -> tuple[Schema, Schema]:
     """The parameters that a JSON body states, by name; and the schemas that they refer to, as components whose names
     begin with `components`.
     """
-    given = _generated(scheme.params, "#/components/schemas/" + components + "{model}")
+    given = _schema_of(scheme, "#/components/schemas/" + components + "{model}")
     within = {components + name: _titleless(schema) for name, schema in given.get("$defs", {}).items()}
     properties = {name: _titleless(given["properties"][name]) for name in scheme.structured}
     for schema in properties.values():
@@ -55,13 +55,13 @@ def structured_schema(scheme: Scheme[Any, Any], components: str) -> tuple[Schema
 
 def listed_schema(scheme: Scheme[Any, Any]) -> Schema:
     """The parameters that a JSON body may state as lists, by name."""
-    given = _generated(scheme.params)["properties"]
+    given = _schema_of(scheme)["properties"]
     return {name: _titleless(_flattened(given[name])) for name in scheme.listed}
 
 
 def answered_schema(scheme: Scheme[Any, Any]) -> Schema:
     """The parameters as an answer states them, but for the structured: every one, and null for what was left out."""
-    given = _generated(scheme.params)["properties"]
+    given = _schema_of(scheme)["properties"]
     properties = {
         name: _nullable(schema) if _may_be_null(schema) else _flattened(schema)
         for name, schema in given.items()
@@ -71,8 +71,13 @@ def answered_schema(scheme: Scheme[Any, Any]) -> Schema:
 
 
 # Whoever describes a scheme asks for its schema dozens of times in a row, and for no earlier one again.
+def _schema_of(scheme: Scheme[Any, Any], ref_template: str = DEFAULT_REF_TEMPLATE) -> Schema:
+    params: type[Params] = scheme.params
+    return _generated(params, ref_template)
+
+
 @lru_cache(maxsize=2)
-def _generated(params: type[Params], ref_template: str = DEFAULT_REF_TEMPLATE) -> Schema:
+def _generated(params: type[Params], ref_template: str) -> Schema:
     """pydantic's own schema; not to be changed."""
     return params.model_json_schema(ref_template=ref_template)
 

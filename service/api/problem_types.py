@@ -24,6 +24,13 @@ PROBLEMS: Mapping[str, ProblemType] = {
             "The bytes are no valid query, JSON, npy or safetensors. The detail says what was seen.",
         ),
         ProblemType(
+            "unauthorized",
+            401,
+            "This server wants an API key",
+            "Send Authorization: Bearer KEY with a key that the operator of the server gave you. A key is read from "
+            "that header alone; one that was put into an address is known to whoever logs addresses: have it replaced.",
+        ),
+        ProblemType(
             "not-found",
             404,
             "There is nothing at this address",
@@ -78,6 +85,13 @@ PROBLEMS: Mapping[str, ProblemType] = {
             "Content-Range gives the size of the whole.",
         ),
         ProblemType(
+            "misdirected-request",
+            421,
+            "This server does not go by that name",
+            "The Host header names a server for which this one does not answer. The operator lists the names that it "
+            "goes by in --allowed-hosts.",
+        ),
+        ProblemType(
             "invalid-parameters",
             422,
             "The request was understood and is invalid",
@@ -89,6 +103,12 @@ PROBLEMS: Mapping[str, ProblemType] = {
             422,
             "The answer would be larger than the server's limit",
             "Requested size and limit are given in bytes, before anything was allocated.",
+        ),
+        ProblemType(
+            "too-many-requests",
+            429,
+            "This client asks too often",
+            "Retry after the seconds in Retry-After. Answers do not change: keep them, and ask with If-None-Match.",
         ),
         ProblemType(
             "header-fields-too-large",

@@ -16,7 +16,7 @@ import httptools
 from starlette.types import Scope
 from uvicorn.server import ServerState
 
-from service.api.door import noted_in
+from service.api.door import NOTED, noted_in
 from service.api.early import header_too_large, no_host, no_length, not_http, request_timeout, to_bytes, uri_too_long
 from service.api.gate import Gate
 from service.api.meters import UNROUTED, Account
@@ -201,6 +201,8 @@ class Protocol(Repeating):
                 return
             if version == "1.0":
                 self.expect_100_continue = False  # it would take the first answer for the last (RFC 9110, 10.1.1)
+            if not self.url.startswith(b"/"):
+                self._take_host_from_target()
             super().on_headers_complete()
             if version == "1.0":
                 self.cycle.__class__ = Unframed
@@ -210,6 +212,13 @@ class Protocol(Repeating):
             self._note(not_http())
         else:
             self.scope["method"] = self.parser.get_method().decode("ascii")
+
+    def _take_host_from_target(self) -> None:
+        """What a target such as `http://example.org/v1` says goes before the Host field (RFC 9112, 3.2.2)."""
+        host = httptools.parse_url(self.url).host
+        if host:
+            others = [pair for pair in self.headers if pair[0] != b"host"]
+            self.headers[:] = [*others, (b"host", b"[%s]" % host if b":" in host else host)]
 
     def on_body(self, body: bytes) -> None:
         self.heard = True
@@ -300,7 +309,7 @@ class Protocol(Repeating):
         # What was begun is not always complete, and between two requests there is none.
         begun = self.in_head or self.in_message
         gate = Gate() if self.door is None else self.door.gate
-        admitted = gate.identify(noted_in(self.headers) if begun else {})
+        admitted = gate.identify(noted_in(self.headers, NOTED | gate.noted) if begun else {})
         method = self.parser.get_method().decode("ascii") if begun and self.url else UNREAD
         answer = to_bytes(problem, admitted, self.server_state.default_headers, bodiless=method == "HEAD")
         self.transport.write(answer)

@@ -24,6 +24,8 @@ BLOCK_FACTOR = 8
 REQUEST_BYTES = 1 << 16
 TEXTUAL = ("json", "csv")
 
+PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -139,6 +141,8 @@ def content_headers(wanted: Wanted, size: int | None, coding: Coding = "identity
         headers += [("Array-Shape", ", ".join(map(str, shape))), ("Array-Dtype", first.dtype)]
     # A picture is looked at where it is asked for; anything else is saved.
     kind = "inline" if wanted.is_picture else "attachment"
+    if form.extension == "svg":  # which is a document of its own where it is opened by itself
+        headers.append(("Content-Security-Policy", PICTURE_POLICY))
     return [
         *headers,
         ("Content-Disposition", f'{kind}; filename="{_filename(wanted, first.shape, first.dtype)}"'),

@@ -20,7 +20,7 @@ PAGES = ["/", "/docs", "/problems", "/problems/not-found"]
 ASSETS = [
     "/web/page.css",
     "/web/explorer.css",
-    *(f"/web/explorer/{name}.js" for name in ("main", "side", "form", "state", "safetensors", "snippets")),
+    *(f"/web/explorer/{name}.js" for name in ("main", "side", "form", "state", "safetensors", "snippets", "key")),
     "/web/docs.js",
     "/web/swagger-ui.css",
     "/web/swagger-ui-bundle.js",
@@ -46,7 +46,10 @@ def test_a_page_is_guarded_and_cacheable(path: str, direct: Client) -> None:
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert policy["frame-ancestors"] == policy["base-uri"] == policy["form-action"] == "'none'"
+    assert "unsafe" not in answer.headers["content-security-policy"]
     assert answer.headers["referrer-policy"] == "no-referrer"
+    assert "camera=()" in answer.headers["permissions-policy"]
     again = direct.get(path, headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert again.headers["content-security-policy"] == answer.headers["content-security-policy"]
@@ -175,4 +178,22 @@ def test_swagger_ui_is_that_of_the_readme_and_has_its_licence() -> None:
 def test_installing_pages_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(docs, "WEB", None)
     monkeypatch.setattr(docs, "PACKAGE", None)
-    docs.install(FastAPI(openapi_url=None), "on")
+    docs.install(FastAPI(openapi_url=None), "on", "on")
+
+
+def test_the_explorer_can_be_off_and_refusals_are_explained_all_the_same() -> None:
+    with in_process(settings(explorer="off")) as client:
+        for path in ("/", "/web/explorer/main.js", "/web/explorer.css"):
+            assert client.get(path).status_code == 404
+        for path in ("/docs", "/openapi.json", "/problems", "/problems/not-found", "/web/page.css"):
+            assert client.get(path).status_code == 200
+
+
+def test_a_picture_may_run_nothing(direct: Client) -> None:
+    """By itself, that is: within a page it could not anyway."""
+    target = "/v1/encodings/sinusoidal.svg?length=5&dim=4"
+    for _ in range(2):
+        policy = direct.get(target).headers["content-security-policy"]
+        assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+    assert "<script" not in direct.get(target).text
+    assert "content-security-policy" not in direct.get(target.replace(".svg", ".png")).headers

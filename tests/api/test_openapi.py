@@ -11,10 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from service.access import new_key
 from service.api.openapi import document, text
 from service.api.openapi_operations import operation_id
 from service.api.openapi_parameters import may_be_infinite
-from service.api.openapi_responses import ANY_REQUEST
+from service.api.openapi_responses import ANY_PROBE, ANY_REQUEST
 from service.api.pasted import LAYER_TYPE, query_names
 from service.api.problem_types import PROBLEMS
 from service.api.query import REPLY_PARAMETERS
@@ -129,7 +130,8 @@ def test_operation_ids_are_plain_and_different() -> None:
 def test_every_component_is_used_and_every_reference_resolves() -> None:
     references = set(re.findall(r'"\$ref":\s*"#/components/([^"]+)"', text()))
     components = {f"{kind}/{name}" for kind, entries in DOCUMENT["components"].items() for name in entries}
-    assert references == components
+    # Schemes of security go by their names alone.
+    assert references | {"securitySchemes/key"} == components
 
 
 def test_every_operation_says_what_it_does() -> None:
@@ -603,24 +605,52 @@ SAMPLES: dict[str, dict[int, Callable[[Client], httpx.Response]]] = {
 }
 
 
+# What keeps a request out that is otherwise right: the second of two.
+GUARDS: dict[int, dict[str, Any]] = {
+    401: {"api_keys": new_key("ci")[1]},
+    421: {"allowed_hosts": "example.org"},
+    429: {"rate_limit": 0.001, "rate_burst": 1},
+}
+
+
 @pytest.mark.parametrize("name", list(SAMPLES))
 def test_the_documented_statuses_can_be_reached(name: str) -> None:
     told = OPERATIONS[name][2]["responses"]
     reached = SAMPLES[name]
-    # A health check does nothing in which a test could plant a bug.
-    assert set(map(int, told)) == set(reached) | ({500} if name == "health_ready" else set())
+    # A health check does nothing in which a test could plant a bug, and no guard keeps it from being made.
+    assert set(map(int, told)) == set(reached) | ({500} if name == "health_ready" else set(GUARDS))
+    for status, guard in ({} if name == "health_ready" else GUARDS).items():
+        with in_process(settings(**guard)) as client:
+            answers = [reached[200](client) for _ in range(2)]
+            assert answers[1].status_code == status
+            assert problem(answers[1])["type"].removeprefix("/problems/") in examples(told, status)
     with in_process(settings(body_bytes=4096, body_idle_seconds=0.05)) as client:
         for status, send in reached.items():
             answer = send(client)
             assert answer.status_code == status, (status, answer.text)
             if status >= 400:
-                (content,) = resolved(DOCUMENT, told[str(status)])["content"].values()
-                assert problem(answer)["type"].removeprefix("/problems/") in content["examples"]
+                assert problem(answer)["type"].removeprefix("/problems/") in examples(told, status)
+
+
+def examples(told: dict[str, Any], status: int) -> Any:
+    (content,) = resolved(DOCUMENT, told[str(status)])["content"].values()
+    return content["examples"]
+
+
+def test_a_key_is_a_matter_of_the_server() -> None:
+    """Optional everywhere, and never asked of probes and of what every installation holds."""
+    assert DOCUMENT["security"] == [{}, {"key": []}]
+    assert DOCUMENT["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+    open_ = {name for name, (_, _, operation) in OPERATIONS.items() if operation.get("security") == []}
+    assert open_ == {"health_live", "health_ready", "openapi", "problems_list", "problems_get"}
+    for name, (_, _, operation) in OPERATIONS.items():
+        assert ("401" in operation["responses"]) == (name not in open_)
 
 
 def test_every_operation_lists_what_any_request_can_meet() -> None:
-    for _, _, operation in OPERATIONS.values():
-        assert {str(status) for status in ANY_REQUEST} <= set(operation["responses"])
+    for name, (_, _, operation) in OPERATIONS.items():
+        wanted = ANY_PROBE if name.startswith("health_") else set(ANY_REQUEST) - {401}
+        assert {str(status) for status in wanted} <= set(operation["responses"])
 
 
 def test_the_catalogue_has_the_same_parameters(direct: Client) -> None:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from service.access import new_key
 from tests.browser.watching import Watched, watched
 
 if TYPE_CHECKING:
@@ -130,6 +131,22 @@ def test_a_large_table_does_not_freeze_the_page(browser: "Browser") -> None:
         assert docs.execute("encodings_sinusoidal") == "200"
         assert "0.84147" in block.locator(".response .highlight-code, .response pre").first.inner_text()[:20_000]
         assert docs.complaints == []
+
+
+def test_a_key_is_given_once_and_sent_with_every_request(browser: "Browser") -> None:
+    key, entry = new_key("ci")
+    with watched(Docs, browser, api_keys=entry) as docs:
+        docs.open_docs()
+        assert docs.execute("biases_alibi") == "401"
+        docs.page.locator("button.authorize").first.click()
+        docs.page.locator(".auth-container input").fill(key)
+        docs.page.locator(".auth-btn-wrapper button.authorize").click()
+        docs.page.locator(".auth-btn-wrapper button.btn-done").click()
+        assert docs.execute("biases_alibi") == "200"
+        assert docs.execute("apply_rope") == "200"
+        assert not any(key in url for url in docs.requests)
+        assert docs.went_outside() == []
+        assert all("401" in told for told in docs.complaints)  # the browser's own word on it
 
 
 def test_the_other_pages_open_without_complaint(browser: "Browser") -> None:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from service.access import new_key
 from tests.browser.watching import Watched, watched
 from tests.tools import program
 
@@ -318,3 +319,41 @@ def test_a_server_that_is_gone_is_told(browser: "Browser") -> None:
         page.page.context.set_offline(False)
         page.fill("length", "8")
         assert page.side().locator(".status.refused").count() == 0
+
+
+def test_a_server_that_wants_a_key_is_explored_with_one(browser: "Browser") -> None:
+    """The page asks for it and leaves it nowhere: not in an address, nor in the code, nor in what a browser keeps."""
+    key, entry = new_key("ci")
+    allowed = ["clipboard-read", "clipboard-write"]
+    with watched(Explorer, browser, api_keys=entry, permissions=allowed) as page:
+        page.page.goto(f"{page.base}/")
+        form = page.page.locator("form.key")
+        form.wait_for()
+        assert "wants an API key" in form.inner_text()
+        form.locator("input").fill("wrong")
+        form.locator("button").click()
+        page.page.locator("form.key", has_text="does not know").wait_for()
+        form.locator("input").fill(key)
+        form.locator("button").click()
+        page.shown()
+        assert page.rows()[1][:3] == ["0.841471", "0.5403023", "0.7617204"]
+        image = page.side().locator(".picture img")
+        assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 560
+        assert str(image.get_attribute("src")).startswith("blob:")
+        page.fill("length", "31")
+        assert "31 by 128" in str(image.get_attribute("alt"))
+        assert form.count() == 0
+        for language in ("curl", "python", "javascript", "pytorch"):
+            code = page.code(language)
+            assert "POSENC_API_KEY" in code
+            assert key not in code
+        assert key not in page.page.url + page.page.content()
+        assert page.page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
+        assert not any(key in url for url in page.requests)
+        assert page.went_outside() == []
+        assert all("401" in told for told in page.complaints)  # the browser's own word on it
+        command = page.code("curl").replace("-o sinusoidal.npy", "-o -")
+        done = subprocess.run(
+            ["bash", "-c", command], env=os.environ | {"POSENC_API_KEY": key}, capture_output=True, check=True
+        )
+        assert done.stdout[:6] == b"\x93NUMPY"

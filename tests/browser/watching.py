@@ -42,9 +42,9 @@ W = TypeVar("W", bound=Watched)
 
 
 @contextmanager
-def watched(kind: type[W], browser: "Browser", prefix: str = "", **options: Any) -> Iterator[W]:
-    """A page in a context of its own; the app lies below a path prefix."""
-    app = create_app(settings())
+def watched(kind: type[W], browser: "Browser", prefix: str = "", api_keys: str = "", **options: Any) -> Iterator[W]:
+    """A page in a context of its own; the app lies below a path prefix, and may want keys."""
+    app = create_app(settings(api_keys=api_keys))
     outer = Starlette(routes=[Mount(prefix, app)]) if prefix else app
     outer.state.draining = False
     with live(outer, settings(port=0)) as server:

@@ -15,6 +15,7 @@ from tests.deploy.dockerfile import ROOT
 from tests.live import answering, free_port, wait_until
 from tests.tools import program
 
+ALLOWED = "Access-Control-Allow-Origin"
 CONFIGURATION = ROOT / "deploy" / "nginx.conf"
 
 
@@ -57,9 +58,10 @@ def get(port: int, path: str, headers: Mapping[str, str] | None = None) -> Reply
         connection.close()
 
 
-def written(ports: list[int], listen: int, folder: Path) -> str:
-    """The configuration with this machine's ports and a folder to write in; everything else as it is shipped."""
+def written(ports: list[int], listen: int, folder: Path, origin: str = "") -> str:
+    """The configuration with this machine's ports, a folder to write in and an origin; the rest as it is shipped."""
     text = CONFIGURATION.read_text(encoding="utf-8")
+    text = text.replace("map $http_origin $origin {", f"map $http_origin $origin {{ {origin}")
     for number, port in enumerate(ports, 1):
         text = text.replace(f"server posenc-{number}:8000", f"server 127.0.0.1:{port}")
     text = text.replace("listen 8080", f"listen 127.0.0.1:{listen}").replace("/var/cache/nginx", f"{folder}/cache")
@@ -69,12 +71,12 @@ def written(ports: list[int], listen: int, folder: Path) -> str:
 
 
 @contextmanager
-def proxied(ports: list[int], folder: Path) -> Iterator[int]:
+def proxied(ports: list[int], folder: Path, origin: str = "") -> Iterator[int]:
     """nginx before those ports while the block runs; its own port."""
     listen = free_port()
     (folder / "cache").mkdir()
     configuration = folder / "nginx.conf"
-    configuration.write_text(written(ports, listen, folder), encoding="utf-8")
+    configuration.write_text(written(ports, listen, folder, origin), encoding="utf-8")
     options = "daemon off; user root;" if os.getuid() == 0 else "daemon off;"
     process = subprocess.Popen([program("nginx"), "-c", str(configuration), "-g", options])
     try:

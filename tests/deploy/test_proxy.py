@@ -6,18 +6,20 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from service.access import new_key
 from service.main import create_app
 from service.settings import Settings
-from tests.deploy.proxied import Replica, Reply, get, proxied, written
+from tests.deploy.proxied import ALLOWED, Replica, Reply, get, proxied, written
 from tests.live import free_port, live
 from tests.tools import program
 
 pytestmark = pytest.mark.tool
 
+PAGE, OTHER_PAGE = "https://app.example.org", "http://localhost:5173"
 # 200 KiB and a header of 128 bytes.
 TABLE = "/v1/encodings/sinusoidal.npy?length=400&dim=128"
 FORMS = ("gzip, deflate, br", "gzip", "br, gzip;q=0.8", "deflate, gzip, zstd", "GZIP")
@@ -44,9 +46,9 @@ class Held(NamedTuple):
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Held]:
+def serving(**changes: Any) -> Iterator[Held]:
     """One more of them."""
-    settings = Settings(port=0, drain_seconds=0)
+    settings = Settings.model_validate({"port": 0, "drain_seconds": 0} | changes)
     app = create_app(settings)
     with live(app, settings) as server:
         yield Held(server.port, lambda: app.state.resources.replies.held_bytes)
@@ -143,13 +145,43 @@ def test_three_replicas_hold_little_more_than_one(three: list[Held], tmp_path: P
         for _ in range(2):
             for path in paths:
                 # The holder of a key passes the cache of the proxy by.
-                assert get(proxy, path, {"X-API-Key": "any"}).status == 200
+                assert get(proxy, path, {"Authorization": "Bearer any"}).status == 200
     shares = [each.bytes() for each in three]
     assert min(shares) > 0.1 * sum(shares), shares
     with serving() as one:
         for path in paths:
             assert get(one.port, path).status == 200
         assert sum(shares) <= 1.2 * one.bytes()
+
+
+def test_no_answer_to_a_key_is_kept_by_the_proxy(tmp_path: Path) -> None:
+    """Neither is it given to whoever has none."""
+    key, entry = new_key("ci")
+    with contextlib.ExitStack() as stack:
+        ports = [stack.enter_context(serving(api_keys=entry)).port for _ in range(3)]
+        proxy = stack.enter_context(proxied(ports, tmp_path))
+        for path in (TABLE, f"{TABLE}&revision=1", "/v1/models/llama", "/"):
+            for _ in range(2):
+                reply = get(proxy, path, {"Authorization": f"Bearer {key}"})
+                assert (reply.status, reply.cached) == (200, "BYPASS")
+                stranger, guest = get(proxy, path), get(proxy, path, {"Authorization": "Bearer other"})
+                assert stranger.cached == "MISS"
+                assert (stranger.status, guest.status) == ((200, 200) if path == "/" else (401, 401))
+        assert not [file for file in (tmp_path / "cache").rglob("*") if file.is_file()]
+
+
+@pytest.mark.parametrize(("origins", "listed"), [("*", ""), (PAGE, ""), (f"{PAGE}, {OTHER_PAGE}", PAGE)])
+def test_an_answer_from_the_cache_is_for_the_page_that_asks(origins: str, listed: str, tmp_path: Path) -> None:
+    """With several origins those that the configuration lists."""
+    with contextlib.ExitStack() as stack:
+        ports = [stack.enter_context(serving(cors_origins=origins)).port for _ in range(3)]
+        proxy = stack.enter_context(proxied(ports, tmp_path, f"{listed} {listed};" if listed else ""))
+        for _ in range(2):
+            found = [
+                get(proxy, TABLE, {"Origin": origin} if origin else {}).headers.get(ALLOWED, "")
+                for origin in ("", PAGE, "https://evil.org")
+            ]
+            assert found == (["", PAGE, ""] if listed else [origins] * 3)
 
 
 def test_killing_one_of_three_replicas_fails_no_request(replicas: list[Replica], tmp_path: Path) -> None:

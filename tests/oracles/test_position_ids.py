@@ -246,14 +246,14 @@ def test_a_masked_batch(direct: Client, model: str, owner: str, preset: str, pla
     types = [kinds(row) for row in rows]
     longest = max(map(len, types)) + 3
     masks, given = [], []
-    for index, row in enumerate(types):
+    for index, kinds_of_row in enumerate(types):
         mask = np.zeros(longest, np.int64)
-        places = np.arange(len(row)) + (longest - len(row) if place == "left" else 0)
+        places = np.arange(len(kinds_of_row)) + (longest - len(kinds_of_row) if place == "left" else 0)
         if place == "holes":
-            places = np.sort(np.random.default_rng(index).permutation(longest)[: len(row)])
+            places = np.sort(np.random.default_rng(index).permutation(longest)[: len(kinds_of_row)])
         mask[places] = 1
         padded = np.zeros(longest, np.int64)
-        padded[places] = row
+        padded[places] = kinds_of_row
         masks.append(mask)
         given.append(padded)
     cls = getattr(models(model), owner)

@@ -1,6 +1,7 @@
 // The explorer: one scheme or two side by side; the address bar holds what is shown.
 
 import { element } from "./form.js";
+import { ask } from "./key.js";
 import { Side, startOf } from "./side.js";
 import { parseSide, readState, writeState } from "./state.js";
 
@@ -11,7 +12,7 @@ let schemes = [];
 let sides = [];
 
 async function start() {
-  const reply = await fetch(new URL("v1/schemes", base));
+  const reply = await ask(new URL("v1/schemes", base));
   const catalogue = await reply.json();
   // What cannot do without the caller's own arrays has no address that shows it.
   schemes = catalogue.schemes.filter(({ methods }) => methods.includes("GET"));

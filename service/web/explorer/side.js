@@ -1,6 +1,7 @@
 // One side of the page: a scheme, its form, the picture, the first rows, and the code that asks for them.
 
 import { element, makeForm, showFaults } from "./form.js";
+import { ask, isKeyed } from "./key.js";
 import { headerEnd, readBeginning } from "./safetensors.js";
 import { LANGUAGES, snippet } from "./snippets.js";
 import { addressOf, sideOf } from "./state.js";
@@ -118,7 +119,7 @@ export class Side {
   }
 
   async beginning(target, signal, most = BEGINNING) {
-    const reply = await fetch(target, { headers: { Range: `bytes=0-${most - 1}` }, signal });
+    const reply = await ask(target, { headers: { Range: `bytes=0-${most - 1}` }, signal });
     if (!reply.ok) return { problem: await problemOf(reply) };
     const buffer = await reply.arrayBuffer();
     // A long header, such as one of many positions, is read again whole, with room for the rows.
@@ -141,7 +142,8 @@ export class Side {
     this.status.textContent = this.shown.about.notes.join(" ");
     const theme = dark.matches ? [["theme", "dark"]] : [];
     this.again = 3;
-    this.image.src = this.base + addressOf(this.entry, new Map([...parameters, ...theme]), ".svg").slice(1);
+    this.source = this.base + addressOf(this.entry, new Map([...parameters, ...theme]), ".svg").slice(1);
+    this.showPicture();
     const sizes = this.shown.tensors.map(({ name, shape, kind }) => `${name}, ${shape.join(" by ") || "one value"}, ${kind}`);
     this.image.alt = `${this.entry.title} as a heatmap: ${sizes.join("; ")}`;
     this.rows.replaceChildren(tableOf(this.shown), ...factsOf(this.shown.about.facts));
@@ -149,12 +151,28 @@ export class Side {
     this.showCode();
   }
 
+  // An image cannot send a key: where there is one, its bytes are fetched.
+  async showPicture() {
+    const source = this.source;
+    if (!isKeyed()) {
+      this.image.src = source;
+      return;
+    }
+    const reply = await ask(source).catch(() => null);
+    const bytes = reply?.ok ? await reply.blob() : null;
+    if (source !== this.source) return;
+    URL.revokeObjectURL(this.fetched);
+    this.fetched = bytes ? URL.createObjectURL(bytes) : "";
+    if (bytes) this.image.src = this.fetched;
+    else this.pictureFailed();
+  }
+
   pictureFailed() {
-    if (!this.image.getAttribute("src")) return;
+    if (!this.source) return;
     if (this.again > 0) {
       this.again -= 1;
-      const source = this.image.src;
-      setTimeout(() => { if (this.image.src === source) this.image.src = source; }, AGAIN_MS);
+      const source = this.source;
+      setTimeout(() => { if (this.source === source) this.showPicture(); }, AGAIN_MS);
     } else {
       this.picture.classList.remove("waiting");
       this.status.textContent = "There is no picture at the moment; change a parameter to try again.";
@@ -167,7 +185,7 @@ export class Side {
   }
 
   showCode() {
-    if (this.shown) this.code.textContent = snippet(this.language, this.entry, this.pinned(), this.shown, this.base);
+    if (this.shown) this.code.textContent = snippet(this.language, this.entry, this.pinned(), this.shown, this.base, isKeyed());
   }
 }
 
