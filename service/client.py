@@ -11,7 +11,8 @@ bfloat16 too. An answer that was met before is asked for with its ETag and comes
 folder `cache`) where it has not changed; with `revision=` in the request it cannot change and is not asked for again.
 A server that says 503 is asked again after the seconds that it names. A refusal is a `ProblemError`.
 
-This file needs httpx, numpy, ml_dtypes and the names beside it; nothing else of the service.
+It needs httpx, numpy and ml_dtypes, and nothing of the service but the files beside it whose names begin with `client`:
+copied into a package of yours, they are a client there.
 """
 
 import asyncio
@@ -30,11 +31,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import httpx
 
-from service.client_names import ARRAYS, SHORT
-from service.client_wire import JSON, Answer, Call, ProblemError, call_of, problem_in
+from .client_names import ARRAYS, SHORT
+from .client_wire import JSON, Answer, Call, ProblemError, call_of, problem_in
 
 if TYPE_CHECKING:
-    from service.client_methods import AsyncMethods, Methods
+    from .client_methods import AsyncMethods, Methods
 else:
     Methods = AsyncMethods = object
 

@@ -4,7 +4,8 @@ import uuid
 from http import HTTPStatus
 
 from service.api.caching import RawHeaders
-from service.api.problems import MEDIA_TYPE, Problem
+from service.api.inference_errors import written
+from service.api.problems import Problem
 from service.settings import Settings
 
 
@@ -31,14 +32,15 @@ def no_host() -> Problem:
     return Problem("bad-request", "HTTP/1.1 requires one Host field: send it once")
 
 
-def to_bytes(problem: Problem, headers: RawHeaders) -> bytes:
-    """The whole HTTP answer to a request that the app does not get to see."""
+def to_bytes(problem: Problem, headers: RawHeaders, target: bytes) -> bytes:
+    """The whole HTTP answer to a request that the app does not get to see, of whose target this much arrived."""
     request_id = uuid.uuid4().hex
-    body = problem.body(request_id)
-    status = HTTPStatus(problem.status)
+    path = target.partition(b"?")[0].decode("latin-1")
+    code, media_type, body = written(problem, path, request_id)
+    status = HTTPStatus(code)
     fields = [
         *headers,
-        (b"content-type", MEDIA_TYPE),
+        (b"content-type", media_type),
         (b"content-length", b"%d" % len(body)),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),

@@ -54,6 +54,7 @@ class Protocol(Repeating):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.settings = config.settings
+        self.url = b""
         self.ended = False
         self.head_bytes = 0
         self.hosts = 0
@@ -258,6 +259,6 @@ class Protocol(Repeating):
     def _answer(self, problem: Problem) -> None:
         if self.door is not None:
             self.door.gate.count("early", problem.status)
-        self.transport.write(to_bytes(problem, self.server_state.default_headers))
+        self.transport.write(to_bytes(problem, self.server_state.default_headers, self.url))
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
