@@ -322,6 +322,18 @@ def test_the_memory_cache_is_bounded() -> None:
     assert cache.get("b") is None
     cache.put("c", '"d"', b"12")
     assert cache.get("c") == ('"d"', b"12")
+    cache.put("d", '"d"', b"1234")
+    assert all(cache.get(name) for name in "acd")
+
+
+def test_a_folder_without_room_costs_no_answer(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "kept")
+    (tmp_path / "kept").rmdir()
+    cache.put("a", '"a"', b"1234")
+    assert cache.get("a") is None
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        Cache(tmp_path / "file")
 
 
 # Refusals and a server that is busy
