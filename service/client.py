@@ -12,16 +12,19 @@ folder `cache`) where it has not changed; with `revision=` in the request it can
 A server that says 429 or 503 is asked again after the seconds that it names. A refusal is a `ProblemError`. A server
 that wants an API key gets `api_key`, in a header.
 
-This file needs httpx, numpy, ml_dtypes and the names beside it; nothing else of the service.
+It needs httpx, numpy and ml_dtypes, and nothing of the service but the files beside it whose names begin with `client`:
+copied into a package of yours, they are a client there.
 """
 
 import asyncio
 import json
 import os
 import tempfile
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -31,11 +34,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import httpx
 
-from service.client_names import ARRAYS, SHORT
-from service.client_wire import JSON, Answer, Call, ProblemError, call_of, problem_in
+from .client_names import ARRAYS, SHORT
+from .client_wire import JSON, Answer, Call, ProblemError, call_of, problem_in
 
 if TYPE_CHECKING:
-    from service.client_methods import AsyncMethods, Methods
+    from .client_methods import AsyncMethods, Methods
 else:
     Methods = AsyncMethods = object
 
@@ -51,19 +54,27 @@ LATER = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class Cache:
-    """Answers by address, with their ETags: in memory, the one used longest ago first out, or as files of a folder."""
+    """Answers by address, with their ETags: in memory, the one used longest ago first out, or as files of a folder.
+
+    Threads and processes may share it. The folder is made at once; an answer that it has no room for is not kept.
+    """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, limit_bytes: int = CACHE_BYTES) -> None:
         self.folder = None if folder is None else Path(folder)
         self.limit_bytes = limit_bytes
         self._kept: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, address: str) -> tuple[str, bytes] | None:
         """ETag and body, if they are here and whole."""
         if self.folder is None:
-            if address in self._kept:
-                self._kept.move_to_end(address)
-            return self._kept.get(address)
+            with self._lock:
+                if address in self._kept:
+                    self._kept.move_to_end(address)
+                return self._kept.get(address)
         try:
             head, _, body = self._file(address).read_bytes().partition(b"\n")
             tag, size = json.loads(head)
@@ -73,15 +84,18 @@ class Cache:
 
     def put(self, address: str, tag: str, body: bytes) -> None:
         if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
-                file.write(json.dumps([tag, len(body)]).encode() + b"\n" + body)
-            Path(file.name).replace(self._file(address))
+            with suppress(OSError), tempfile.TemporaryDirectory(dir=self.folder) as own:
+                whole = Path(own) / "answer"
+                whole.write_bytes(json.dumps([tag, len(body)]).encode() + b"\n" + body)
+                whole.replace(self._file(address))
             return
-        self._kept.pop(address, None)
-        self._kept[address] = (tag, body)
-        while sum(len(body) for _, body in self._kept.values()) > self.limit_bytes:
-            self._kept.popitem(last=False)
+        with self._lock:
+            _, before = self._kept.pop(address, ("", b""))
+            self._kept[address] = (tag, body)
+            self._bytes += len(body) - len(before)
+            while self._bytes > self.limit_bytes:
+                _, (_, gone) = self._kept.popitem(last=False)
+                self._bytes -= len(gone)
 
     def _file(self, address: str) -> Path:
         assert self.folder is not None

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from service.client_wire import Answer
+from .client_wire import Answer
 
 class EncodingsAlone:
     def sinusoidal(

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from service.client_names import ARRAYS, LISTS, MOST_LISTED
+from .client_names import ARRAYS, LISTS, MOST_LISTED
 
 Array = NDArray[Any]
 

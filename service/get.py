@@ -1,11 +1,13 @@
 """`posenc get`: one request answered by the app in this process or by a server, streamed to a file or standard output.
 
 The file appears complete or not at all: the answer goes to a temporary file beside it, renamed at the end.
+What ends the command (Ctrl-C, SIGTERM, SIGHUP) takes that file away first.
 """
 
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
+from types import FrameType
 from typing import IO, cast
 from urllib.parse import quote
 
@@ -21,6 +24,7 @@ from service.settings import Settings
 
 DONE, FAILED, REFUSED, BUSY = 0, 1, 2, 3
 STANDARD = "-"
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 JSON, BINARY = "application/json", "application/octet-stream"
 TARGET = "a path and query such as '/v1/encodings/rope.npy?length=8&dim=4'"
 SERVER = "an address such as http://127.0.0.1:8000"
@@ -41,14 +45,16 @@ class Get:
     def run(self, settings: Settings) -> int:
         """Answer the request; return 0, 2 after a refusal (4xx), 3 where a later try may do, 1 after anything else."""
         if not self.target.startswith("/"):
-            return _fail(f"{self.target[:64]!r}: {TARGET} would do", REFUSED)
+            return _fail(f"{self.target[:64]!r}: {TARGET} would do; a server goes in --server", REFUSED)
         if self.server is not None and not self.server.startswith(("http://", "https://")):
             return _fail(f"--server {self.server[:64]!r}: {SERVER} would do", REFUSED)
         try:
-            with _body(self.data) as body, _sink(self.output) as sink:
+            with _unwound(), _body(self.data) as body, _sink(self.output) as sink:
                 return self._answer(settings, body, sink)
         except OSError as error:
             return _fail(f"{self._named(error.filename)}: {error.strerror or error}")
+        except Stopped as stopped:
+            return _die_of(stopped.number)
 
     def _named(self, name: object) -> str:
         """The file that an error is about, under the name that the user gave it."""
@@ -81,6 +87,39 @@ class Get:
             from service.main import create_app
 
             asyncio.run(answer(create_app(settings.for_its_owner()), request, take, reply))
+
+
+class Stopped(SystemExit):
+    """A signal came; asyncio hands a SystemExit on at once, whichever task it meets."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+@contextmanager
+def _unwound() -> Iterator[None]:
+    """Signals that would end the process at once, or with a traceback, unwind it; one that is ignored stays so."""
+    before = {each: signal.getsignal(each) for each in STOPS}
+    caught = {each: handler for each, handler in before.items() if handler is not signal.SIG_IGN}
+    for each in caught:
+        signal.signal(each, _stop)
+    try:
+        yield
+    finally:
+        for each, handler in caught.items():
+            signal.signal(each, handler)
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    raise Stopped(number)
+
+
+def _die_of(number: int) -> int:
+    """End as the signal would have ended the process: a shell stops its script after Ctrl-C only if it did."""
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+    return 128 + number
 
 
 def _judged(reply: Answer, sink: "Sink") -> int:

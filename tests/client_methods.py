@@ -66,7 +66,7 @@ def methods() -> str:
         "",
         "from numpy.typing import ArrayLike",
         "",
-        "from service.client_wire import Answer",
+        "from .client_wire import Answer",
         "",
     ]
     for prefix, awaited in (("", ""), ("Async", "async ")):

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -104,6 +106,19 @@ def test_a_signature_has_every_parameter_array_and_pasted_block() -> None:
     assert found["pairing"] == ('Literal["half", "interleaved"]', False)
     assert found["rope_scaling"] == ("Mapping[str, Any]", False)
     assert found["offset"] == ("int", False)
+
+
+def test_a_copy_of_its_files_is_a_client_by_itself(url: str, tmp_path: Path) -> None:
+    """As the README says: in another package, where there is no `service`."""
+    (tmp_path / "yours").mkdir()
+    for file in client_methods.SERVICE.glob("client*"):
+        shutil.copy(file, tmp_path / "yours")
+    code = (
+        "import sys; sys.modules['service'] = None; from yours.client import Posenc; "
+        "print(Posenc(sys.argv[1]).rope(length=2, dim=4))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, url], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "<encodings/rope cos: float32[2, 4], sin: float32[2, 4]>\n"
 
 
 # Every scheme
@@ -308,6 +323,18 @@ def test_the_memory_cache_is_bounded() -> None:
     assert cache.get("b") is None
     cache.put("c", '"d"', b"12")
     assert cache.get("c") == ('"d"', b"12")
+    cache.put("d", '"d"', b"1234")
+    assert all(cache.get(name) for name in "acd")
+
+
+def test_a_folder_without_room_costs_no_answer(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "kept")
+    (tmp_path / "kept").rmdir()
+    cache.put("a", '"a"', b"1234")
+    assert cache.get("a") is None
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        Cache(tmp_path / "file")
 
 
 # Refusals and a server that is busy

@@ -3,6 +3,7 @@ import io
 import json
 import os
 import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -246,6 +247,76 @@ def test_the_memory_stays_flat_while_an_answer_streams(tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
     assert file.stat().st_size == 2**28
     assert int(run.stdout) * 1024 < 2**23, resource.getpagesize()
+
+
+ENDLESS = """
+import asyncio, sys
+from types import SimpleNamespace
+from tests import stub_app
+
+async def app(scope, receive, send):
+    if scope["type"] != "lifespan":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+        print("begun", flush=True)
+        await asyncio.sleep(60)
+
+sys.modules["service.main"] = SimpleNamespace(create_app=lambda _settings: app)
+from service.command import main
+sys.exit(main(["get", "/", "-o", sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_old_file_and_nothing_beside_it(number: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("old")
+    command = [sys.executable, "-c", ENDLESS, str(tmp_path / "x")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        assert len(os.listdir(tmp_path)) == 2
+        process.send_signal(number)
+        assert process.communicate() == ("", "")
+    assert process.returncode == -number
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x": "old"}
+
+
+def test_a_signal_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same in this process, with a signal that nothing dies of."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await lifespan(receive, send)
+        else:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            signal.raise_signal(signal.SIGURG)
+
+    use_app(monkeypatch, app)
+    monkeypatch.setattr("service.get.STOPS", [signal.SIGURG])
+    before = signal.getsignal(signal.SIGURG)
+    assert get("/", tmp_path / "x") == 128 + signal.SIGURG
+    assert os.listdir(tmp_path) == []
+    assert signal.getsignal(signal.SIGURG) is before
+
+
+def test_a_signal_that_is_ignored_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `nohup` has it."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await lifespan(receive, send)
+        else:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            signal.raise_signal(signal.SIGHUP)
+            await send({"type": "http.response.body", "body": b"new"})
+
+    use_app(monkeypatch, app)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert get("/", tmp_path / "x") == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (tmp_path / "x").read_bytes() == b"new"
 
 
 def test_a_full_disk_is_one_line() -> None:

@@ -4,7 +4,8 @@ from http import HTTPStatus
 
 from service.api.caching import RawHeaders
 from service.api.gate import Admitted
-from service.api.problems import MEDIA_TYPE, Problem
+from service.api.inference_errors import written
+from service.api.problems import Problem
 from service.api.reply_cache import lines_of
 from service.settings import Settings
 
@@ -37,13 +38,16 @@ def no_length() -> Problem:
     return Problem("bad-request", detail)
 
 
-def to_bytes(problem: Problem, admitted: Admitted, headers: RawHeaders, *, bodiless: bool = False) -> bytes:
-    """The whole HTTP answer to a request that the app does not get to see."""
-    body = problem.body(admitted.request_id.decode("ascii"))
-    status = HTTPStatus(problem.status)
+def to_bytes(
+    problem: Problem, admitted: Admitted, headers: RawHeaders, target: bytes, *, bodiless: bool = False
+) -> bytes:
+    """The whole HTTP answer to a request that the app does not get to see, of whose target this much arrived."""
+    path = target.partition(b"?")[0].decode("latin-1")
+    code, media_type, body = written(problem, path, admitted.request_id.decode("ascii"))
+    status = HTTPStatus(code)
     fields = [
         *headers,
-        (b"content-type", MEDIA_TYPE),
+        (b"content-type", media_type),
         (b"content-length", b"%d" % len(body)),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),

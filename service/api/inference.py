@@ -240,8 +240,8 @@ def _wanted(
 
 def _sorted_inputs(scheme: AnyScheme, asked: Inference) -> tuple[dict[str, Any], dict[str, Scalar | Values]]:
     """The caller's arrays; and the parameters of the request, with inputs that are parameters among them."""
-    arrays = {array.name for array in scheme.inputs}
-    taken = [*arrays, *scheme.params.model_fields]
+    arrays = [array.name for array in scheme.inputs]
+    taken = list(dict.fromkeys([*arrays, *scheme.params.model_fields]))
     stated: dict[str, Scalar | Values] = {key: value for key, value in asked.parameters.items() if key not in IGNORED}
     found: dict[str, Any] = {}
     for key, values in asked.inputs.items():

@@ -311,10 +311,11 @@ class Protocol(Repeating):
         gate = Gate() if self.door is None else self.door.gate
         admitted = gate.identify(noted_in(self.headers, NOTED | gate.noted) if begun else {})
         method = self.parser.get_method().decode("ascii") if begun and self.url else UNREAD
-        answer = to_bytes(problem, admitted, self.server_state.default_headers, bodiless=method == "HEAD")
+        target, headers = self.url if begun else b"", self.server_state.default_headers
+        answer = to_bytes(problem, admitted, headers, target, bodiless=method == "HEAD")
         self.transport.write(answer)
         size = len(answer.partition(b"\r\n\r\n")[2])
         account = Account("early", UNROUTED, method, problem.status, 0.0, size, problem.slug)
-        gate.answered(account, admitted, self.url if begun else b"", self.client and self.client[0])
+        gate.answered(account, admitted, target, self.client and self.client[0])
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)

@@ -265,6 +265,27 @@ def test_what_is_not_http_is_400(sent: bytes, client: Client) -> None:
     assert refused(client.read(), 400, "bad-request") == "this is not HTTP/1.1: send a well-formed request"
 
 
+@pytest.mark.parametrize(
+    ("sent", "status", "says"),
+    [
+        (b"GET /v2?" + b"x" * 500, 414, "the request target is longer than 500 bytes"),
+        (b"GET /v2/models HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 25, 431, "the header has more than 20 fields"),
+        (b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n", 400, "this is not HTTP/1.1"),
+        (b"GET /v2 HTTP/1.1\r\n", 408, "the header was not complete"),
+    ],
+)
+def test_below_v2_a_refusal_is_the_error_object_of_its_protocol(
+    sent: bytes, status: int, says: str, client: Client
+) -> None:
+    client.send(sent)
+    head, _, body = client.read().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"\r\ncontent-type: application/json\r\n" in head
+    told = json.loads(body)
+    assert list(told) == ["error"]
+    assert told["error"].startswith(says)
+
+
 def test_a_broken_body_is_400_while_the_app_waits_for_it(client: Client) -> None:
     client.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
     client.send(b"nonsense\r\n")
