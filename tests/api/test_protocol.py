@@ -59,6 +59,8 @@ def problem(answer: bytes) -> dict[str, Any]:
         "cache-control": "no-store",
         "connection": "close",
         "x-request-id": document["instance"],
+        "x-content-type-options": "nosniff",
+        "cross-origin-resource-policy": "cross-origin",
     }
     assert set(document) == {"type", "title", "status", "detail", "instance", "errors"}
     assert re.fullmatch(r"[0-9a-f]{12}-[0-9a-f]+", document["instance"])
