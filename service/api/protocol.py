@@ -135,7 +135,7 @@ class Protocol(Repeating):
         if self.in_head:
             self._refuse(request_timeout(self.settings))
         else:
-            self.transport.close()
+            self.close()
 
     # The parser's callbacks
 
@@ -198,11 +198,11 @@ class Protocol(Repeating):
             self.transport.write_eof()
             self._start_linger_timer()
         else:
-            self.transport.close()
+            self.close()
 
     def _start_linger_timer(self) -> None:
         if self.linger_timer is None:
-            self.linger_timer = self.loop.call_later(self.settings.body_idle_seconds, self.transport.close)
+            self.linger_timer = self.loop.call_later(self.settings.body_idle_seconds, self.close)
 
     def _stop_linger_timer(self) -> None:
         if self.linger_timer is not None:
@@ -215,7 +215,7 @@ class Protocol(Repeating):
         self.ended = True
         self._stop_linger_timer()
         if self.closing:
-            self.transport.close()
+            self.close()
         if self.cycle is not None and not self.parser.should_upgrade():
             super().on_message_complete()
 
@@ -260,4 +260,4 @@ class Protocol(Repeating):
             self.door.gate.count("early", problem.status)
         self.transport.write(to_bytes(problem, self.server_state.default_headers))
         self.transport.write_eof()
-        self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        self.loop.call_later(LINGER_SECONDS, self.close)

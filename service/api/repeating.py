@@ -8,12 +8,13 @@ when it ends, rather than one for each answer.
 from typing import Any, cast
 
 from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from service.api.door import Door, Found
+from service.api.slow_readers import Watching
 
 
-class Repeating(HttpToolsProtocol):
+class Repeating(Watching):
     """A connection whose repeated requests are answered at once. `idle_until` is when it has rested long enough."""
 
     def __init__(self, *given: Any) -> None:
@@ -62,7 +63,7 @@ class Repeating(HttpToolsProtocol):
         if keep_alive:
             self.rest()
         else:
-            self.transport.close()
+            self.close()
 
     def _default(self) -> bytes:
         """The lines of the server's own headers, which change once a second."""
@@ -97,4 +98,4 @@ class Repeating(HttpToolsProtocol):
         elif left > 0:
             self._wait(left)
         else:
-            self.transport.close()
+            self.close()
