@@ -105,7 +105,9 @@ class Settings(BaseSettings):
     )
     header_fields: Annotated[int, Ge(8), Le(10000)] = Field(default=100, description="most header fields of a request")
     header_seconds: Seconds = Field(default=10.0, description="time for a request's header to arrive")
-    body_idle_seconds: Seconds = Field(default=20.0, description="longest time in which less than 1 KiB for each second of it arrives of a body")
+    body_idle_seconds: Seconds = Field(
+        default=20.0, description="longest time in which less than 1 KiB for each second of it arrives of a body"
+    )
     answer_idle_seconds: Seconds = Field(
         default=30.0, description="longest time in which a client takes less than 1 KiB for each second of its answer"
     )

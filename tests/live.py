@@ -58,7 +58,7 @@ def answering(port: int) -> bool:
 
 def ask(port: int, path: str) -> int:
     """The status of a GET."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("GET", path)
         return connection.getresponse().status

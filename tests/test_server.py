@@ -205,11 +205,33 @@ def test_the_command_ends_with_0(sig: int, workers: str, tmp_path: Path) -> None
         wait_until(lambda: answering(port))
         assert ask(port, "/health/live") == 200
         process.send_signal(sig)
-        assert process.wait(5) == 0
+        assert process.wait(20) == 0
     finally:
         process.kill()
         process.wait()
     assert b"Traceback" not in (tmp_path / "log").read_bytes()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_workers_leave_when_their_parent_was_killed(tmp_path: Path) -> None:
+    """SIGKILL cannot be passed on; left behind, they would hold the port for ever."""
+    port = free_port()
+    arguments = ["serve", "--port", str(port), "--workers", "2", "--drain-seconds", "0"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments], stderr=log)
+    try:
+        wait_until(lambda: answering(port))
+        assert ask(port, "/health/live") == 200
+        left = children(process.pid)
+        assert len(left) == 2
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: not answering(port), 20)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), 20)
 
 
 def test_a_host_that_has_no_address_is_a_bad_value(

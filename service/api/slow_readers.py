@@ -1,4 +1,4 @@
-"""Clients that take their answer too slowly: they are cut, so that they hold neither memory nor a descriptor for ever."""
+"""Clients that take their answer too slowly: they are cut, so that they do not hold memory and descriptors for ever."""
 
 import asyncio
 from typing import Any
