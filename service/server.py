@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
+from service.machine import cores, fitted, memory_bytes
 from service.settings import Settings
 from service.workers import supervise
 
@@ -34,6 +35,7 @@ log = logging.getLogger("posenc.server")
 def serve(settings: Settings) -> int:
     """Listen and answer until a signal says stop; return the exit code."""
     configure_logging(settings)
+    settings = fitted(settings, memory_bytes(), cores())
     try:
         sockets = listen(settings)
     except socket.gaierror as error:

@@ -5,7 +5,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.bodies import JSON, Given, given_in, media_type, read_body, refuse_body
+from service.api.bodies import JSON, JSON_OBJECT_FACTOR, Given, given_in, media_type, read_body, refuse_body
 from service.api.caching import FRESH, IMMUTABLE, byte_range, encoded, etag, if_none_match, none_match
 from service.api.codings import Coding, accepted
 from service.api.door import address_of
@@ -31,9 +31,6 @@ from service.api.wanted import (
 )
 from service.engine.scheme import Scheme
 from service.formats.pictures import PICTURES
-
-# Reading JSON turns a digit and a comma into a Python object: up to some twelve times the body while it lasts.
-JSON_OBJECT_FACTOR = 12
 
 
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:

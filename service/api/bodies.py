@@ -24,6 +24,8 @@ LEAST_RATE = 1024
 
 JSON = "application/json"
 BINARY = ("application/octet-stream", "application/x-npy")
+# Reading JSON turns a digit and a comma into a Python object: up to some twelve times the body while it lasts.
+JSON_OBJECT_FACTOR = 12
 # A Content-Length beyond this many digits is too large by its first ones.
 MOST_DIGITS = 18
 

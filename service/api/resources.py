@@ -1,7 +1,6 @@
 """What the handlers share: the settings' limits, the two caches, the work pool and the memory budget."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from service.api.gate import Gate
 from service.api.limits import Budget, Turns
 from service.api.reply_cache import ReplyCache
 from service.engine.tables import TableCache
+from service.machine import cores
 from service.partner import Partner
 
 T = TypeVar("T")
@@ -45,11 +45,6 @@ class Resources:
     async def work(self, function: Callable[[], T]) -> T:
         """Run numerical work on its own pool, never on the event loop or the default pool."""
         return await asyncio.get_running_loop().run_in_executor(self.pool, function)
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def work_pool(threads: int) -> ThreadPoolExecutor:
