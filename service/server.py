@@ -5,6 +5,7 @@ After SIGTERM `app.state.draining` is set (so that /health/ready answers 503) wh
 process ends, whatever still runs. SIGINT, or a second signal, skips the draining; one more ends all waiting.
 """
 
+import asyncio
 import logging
 import os
 import signal
@@ -24,6 +25,9 @@ from service.workers import supervise
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+
+    from service.api.configuration import Config
+    from service.api.protocol import Protocol
 
 DONE, FAILED, REFUSED = 0, 1, 2
 BACKLOG = 2048
@@ -101,6 +105,8 @@ def address(opened: socket.socket) -> str:
 class Server(uvicorn.Server):
     """uvicorn's server with a draining stop; no signal is raised again afterwards, so the process exits 0."""
 
+    config: "Config"
+
     def __init__(self, app: "Starlette", settings: Settings) -> None:
         from service.api.configuration import Config
 
@@ -120,7 +126,9 @@ class Server(uvicorn.Server):
             self._start_stopping(drain)
 
     def _start_stopping(self, drain: float) -> None:
-        self.app.state.draining = True
+        self.app.state.draining = self.config.draining = True
+        for connection in self._connections():
+            connection.drain()
         left = self.settings.grace_seconds - drain
         # What is left is uvicorn's, but for a fifth, in which cancelled requests and the app wind up.
         self.config.timeout_graceful_shutdown = cast(int, 0.8 * left)
@@ -129,9 +137,21 @@ class Server(uvicorn.Server):
     def end_within(self, seconds: float) -> None:
         end_at_the_latest(seconds)
 
+    def _patience(self) -> float:
+        return self.config.timeout_graceful_shutdown or 0.0
+
+    def _connections(self) -> "list[Protocol]":
+        return cast("list[Protocol]", list(self.server_state.connections))
+
+    def _cut(self) -> None:
+        """End what clients hold on to: their requests are given up as those of any client that leaves."""
+        for connection in self._connections():
+            connection.transport.abort()
+
     async def on_tick(self, counter: int) -> bool:
-        if self.close_at is not None and time.monotonic() >= self.close_at:
+        if self.close_at is not None and time.monotonic() >= self.close_at and not self.should_exit:
             self.should_exit = True
+            asyncio.get_running_loop().call_later(0.9 * self._patience(), self._cut)
         return await super().on_tick(counter)
 
 

@@ -9,6 +9,7 @@ from service.api.bodies import JSON, JSON_OBJECT_FACTOR, Given, given_in, media_
 from service.api.caching import FRESH, IMMUTABLE, byte_range, encoded, etag, if_none_match, none_match
 from service.api.codings import Coding, accepted
 from service.api.door import address_of
+from service.api.flights import leaving, while_there
 from service.api.limits import Share
 from service.api.making import Making, Timing, blocks_of, is_streamed, part_of, turn, under_way, written
 from service.api.pasted import in_body
@@ -71,10 +72,16 @@ async def _whole(request: Request, making: Making, tag: str, headers: Headers, r
         return _streamed(making, [*headers, *accepted_ranges(wanted)], resources, Share(resources.budget))
     timing = None if making.key in resources.under_way else Timing()
     flight = under_way(making, stream, resources, timing, lambda body: _reply(making, tag, body))
-    if stream:
-        await flight.begun()
-        return Followed(200, encoded([*headers, *file_headers(wanted, wanted.size, making.coding)]), flight)
-    body = await flight.whole()
+    gone = flight.join(request.receive)
+    try:
+        if stream:
+            await flight.begun()
+            return Followed(200, encoded([*headers, *file_headers(wanted, wanted.size, making.coding)]), flight, gone)
+        body = await flight.whole()
+    except BaseException:
+        gone.cancel()
+        raise
+    gone.cancel()
     resources.replies.alias(making.key, address_of(request.scope), pinned)
     size = sum(map(len, body))
     timed = [] if timing is None else [("Server-Timing", timing.header())]
@@ -136,7 +143,12 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
         timing = Timing()
         async with turn(wanted, resources):
             share.take(whole_bytes(wanted))
-            content = await resources.work(lambda: written(blocks_of(making, resources, timing), timing))
+            gone = leaving(request.receive)
+            chunks = while_there(blocks_of(making, resources, timing), gone.done)
+            try:
+                content = await resources.work(lambda: written(chunks, timing))
+            finally:
+                gone.cancel()
     except BaseException:
         share.give_back()
         raise

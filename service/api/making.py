@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from service.api.codings import REVISION, Coding, gzipped
-from service.api.flights import Flight, next_block
+from service.api.flights import Flight, next_block, while_there
 from service.api.limits import Share
 from service.api.reply_cache import Body, Reply
 from service.api.resources import Resources
@@ -58,9 +58,9 @@ def under_way(
     timing: Timing | None,
     finished: Callable[[Body], Reply],
 ) -> Flight:
-    """The making of this answer, begun unless it is under way; what was begun is finished and kept."""
+    """The making of this answer, begun unless it is under way; kept, if anyone waits to the end."""
     flight = resources.under_way.get(making.key)
-    if flight is None:
+    if flight is None or flight.abandoned:
         flight = resources.under_way[making.key] = Flight()
         # A task of its own: if this client leaves, those who wait for the same answer still get it.
         work = _fly(flight, making, stream, resources, timing or Timing(), finished)
@@ -89,11 +89,13 @@ async def _fly(
     except Exception as error:
         flight.end(error)
     finally:
-        del resources.under_way[making.key]
+        if resources.under_way.get(making.key) is flight:
+            del resources.under_way[making.key]
 
 
 async def _add_blocks(flight: Flight, making: Making, stream: bool, resources: Resources, timing: Timing) -> None:
-    chunks = _from_known(making, resources) or blocks_of(making, resources, timing)
+    made = _from_known(making, resources) or blocks_of(making, resources, timing)
+    chunks = while_there(made, lambda: flight.abandoned)
     if not stream:
         flight.add(await resources.work(lambda: written(chunks, timing)))
         return

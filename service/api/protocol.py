@@ -170,12 +170,34 @@ class Protocol(Repeating):
             super().on_headers_complete()
             if self.parser.get_http_version() == "1.0":
                 self.cycle.__class__ = Unframed
-            if not self.cycle.keep_alive and not self.cycle.response_complete:
-                self.cycle.transport = cast(asyncio.Transport, Polite(self))
+            if not self._is_kept():
+                self._is_last()
         elif self.parser.get_method() == b"CONNECT":
             self._note(not_http())
         else:
             self.scope["method"] = self.parser.get_method().decode("ascii")
+
+    def _is_last(self) -> None:
+        """Close the connection once the request under way is answered."""
+        if not self.cycle.response_complete:
+            self.cycle.keep_alive = False
+            self.cycle.transport = cast(asyncio.Transport, Polite(self))
+
+    def drain(self) -> None:
+        """The server is about to stop: an answer that has not begun says that it is the last one here."""
+        if not self.is_idle() and not self.cycle.response_started:
+            self._is_last()
+
+    def shutdown(self) -> None:
+        """The server stops: what is under way is the last here. A connection that rests is ended but not yet closed, for
+        a request that is on its way would be answered with a reset."""
+        if not self.is_idle():
+            self._is_last()
+        elif not self.transport.is_closing():
+            self.deaf = True
+            self._stop_head_timer()
+            self.transport.write_eof()
+            self.loop.call_later(LINGER_SECONDS, self.close)
 
     def on_body(self, body: bytes) -> None:
         self.heard = True
