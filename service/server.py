@@ -6,14 +6,17 @@ process ends, whatever still runs. SIGINT, or a second signal, skips the drainin
 """
 
 import asyncio
+import ctypes
 import logging
 import os
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
@@ -33,6 +36,10 @@ DONE, FAILED, REFUSED = 0, 1, 2
 BACKLOG = 2048
 # How long a thread that computes keeps the interpreter from the one that answers.
 SWITCH_SECONDS = 0.0005
+# How long those who have connected have, after the last was let in, to be taken.
+ENTERING_SECONDS = 0.05
+# Linux: SO_ATTACH_FILTER, and BPF_RET | BPF_K, which with 0 keeps nothing of a packet.
+ATTACH_FILTER, RETURN = 26, 0x06
 log = logging.getLogger("posenc.server")
 
 
@@ -53,7 +60,7 @@ def serve(settings: Settings) -> int:
     try:
         if settings.workers == 1:
             return work(settings, sockets)
-        return supervise(settings.workers, lambda: work(settings, sockets), settings.grace_seconds)
+        return supervise(settings.workers, lambda: work(settings, sockets), settings.grace_seconds, sockets)
     finally:
         for opened in sockets:
             opened.close()
@@ -114,6 +121,7 @@ class Server(uvicorn.Server):
         self.app = app
         self.settings = settings
         self.close_at: float | None = None
+        self.listening: list[socket.socket] = []
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.should_exit:
@@ -148,11 +156,34 @@ class Server(uvicorn.Server):
         for connection in self._connections():
             connection.transport.abort()
 
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        self.listening = sockets or []
+        await super().serve(sockets)
+
     async def on_tick(self, counter: int) -> bool:
         if self.close_at is not None and time.monotonic() >= self.close_at and not self.should_exit:
+            await self._close_door()
             self.should_exit = True
-            asyncio.get_running_loop().call_later(0.9 * self._patience(), self._cut)
         return await super().on_tick(counter)
+
+    async def _close_door(self) -> None:
+        """Nobody comes in any more; who has come is taken before the door closes, or would be reset by that."""
+        for opened in self.listening:
+            turn_away(opened)
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.9 * self._patience(), self._cut)
+        await asyncio.sleep(ENTERING_SECONDS)
+
+
+def turn_away(opened: socket.socket) -> None:
+    """Let a listening socket drop what comes, by a filter of one instruction; where there is none, it takes it.
+
+    A client tries again after a second, and finds the port closed.
+    """
+    if sys.platform == "linux":
+        instruction = ctypes.create_string_buffer(struct.pack("HBBI", RETURN, 0, 0, 0))
+        with suppress(OSError):
+            opened.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(instruction)))
 
 
 def end_at_the_latest(seconds: float) -> None:

@@ -5,7 +5,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from socket import socket
 from types import FrameType
 
 DONE, FAILED = 0, 1
@@ -17,16 +18,20 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 log = logging.getLogger("posenc.workers")
 
 
-def supervise(count: int, work: Callable[[], int], grace_seconds: float) -> int:
-    """Keep `count` processes running `work` until a stop signal; return 0, or 1 if one could not start."""
-    return Supervisor(work, grace_seconds).run(count)
+def supervise(count: int, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket] = ()) -> int:
+    """Keep `count` processes running `work` until a stop signal; return 0, or 1 if one could not start.
+
+    The sockets are those that the workers listen on.
+    """
+    return Supervisor(work, grace_seconds, sockets).run(count)
 
 
 class Supervisor:
     """The parent process: it holds the listening sockets and the workers, and answers no request itself."""
 
-    def __init__(self, work: Callable[[], int], grace_seconds: float) -> None:
+    def __init__(self, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket] = ()) -> None:
         self.work = work
+        self.sockets = sockets
         self.grace_seconds = grace_seconds
         self.started: dict[int, float] = {}
         self.stopping = False
@@ -81,6 +86,8 @@ class Supervisor:
             self.stopping = True
             signal.signal(signal.SIGALRM, self.kill)
             signal.setitimer(signal.ITIMER_REAL, self.grace_seconds + 2)
+            for opened in self.sockets:  # or clients would wait at a port where nobody listens any more
+                opened.close()
         self.send(sig)
 
     def kill(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002

@@ -1,6 +1,6 @@
 """Answers under way, one for each request whatever the number of clients: its blocks, as they come, go to all of them.
 
-A client that leaves takes nothing from the others. When all have left, the work stops, and what there is of it is let go.
+A client that leaves takes nothing from the others. When all have left, the work stops, and what is there is let go.
 """
 
 import asyncio

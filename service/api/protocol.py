@@ -189,8 +189,8 @@ class Protocol(Repeating):
             self._is_last()
 
     def shutdown(self) -> None:
-        """The server stops: what is under way is the last here. A connection that rests is ended but not yet closed, for
-        a request that is on its way would be answered with a reset."""
+        """The server stops: what is under way is the last here. A connection that rests is ended but not closed at
+        once, for a request that is on its way would be answered with a reset."""
         if not self.is_idle():
             self._is_last()
         elif not self.transport.is_closing():
