@@ -75,6 +75,7 @@ def make_resources(settings: Settings) -> Resources:
         url_bytes=settings.url_bytes,
         header_bytes=settings.header_bytes,
         header_fields=settings.header_fields,
+        waiting_requests=settings.waiting_requests,
         body=body_limits(settings),
         tables=TableCache(settings.table_cache_bytes),
         replies=ReplyCache(settings.reply_cache_bytes),

@@ -3,6 +3,8 @@
 A repeated GET is answered here, before routing and parsing: one look-up by raw path, query and coding.
 """
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -10,13 +12,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.api.caching import RawHeaders
 from service.api.codings import accepted
 from service.api.inference_errors import written
+from service.api.limits import overloaded
 from service.api.problems import Problem
 from service.api.replies import send_blocks
 from service.api.reply_cache import Address, Body, Head, lines_of
 from service.api.resources import Resources
 
 # What a repeated answer cannot be given to: a part of it, and a request whose body wants to be read or refused.
-_NOT_REPEATED = frozenset((b"range", b"content-length", b"transfer-encoding"))
+_BODY = frozenset((b"content-length", b"transfer-encoding"))
+_NOT_REPEATED = _BODY | {b"range"}
+# Answered however many requests wait, for they take no work.
+_WITHOUT_WORK = re.compile(rb"[^?]*/(?:health/\w+|metrics)")
 _NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding"}
 
 
@@ -47,6 +53,7 @@ class Door:
         self.app = app
         self.resources = resources
         self.gate = resources.gate
+        self.waiting = 0
 
     def find(self, scope: Scope, target: bytes) -> Found | None:
         """The finished reply to a request that was answered before, or None. Of the scope only method and headers are
@@ -55,18 +62,34 @@ class Door:
         if method not in ("GET", "HEAD"):
             return None
         noted = _noted(scope["headers"])
-        known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
-        if known is None or not _NOT_REPEATED.isdisjoint(noted):
-            return None
-        reply, pinned = known
-        answer = reply.to(method, noted.get(b"if-none-match"), pinned)
+        answer = self._ready(method, target, noted)
         if answer is None:
-            return None
+            return self._turned_away(scope, target, noted)
         admitted = self.gate.admit(scope, noted)
         if admitted.problem is not None:
             answer = _refusal(admitted.problem, admitted.request_id.decode("ascii"), method)
         self.gate.count("repeated", answer[0].status)
         return Found(*answer, admitted.request_id)
+
+    def _ready(self, method: str, target: bytes, noted: Mapping[bytes, bytes]) -> tuple[Head, Body] | None:
+        known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
+        if known is None or not _NOT_REPEATED.isdisjoint(noted):
+            return None
+        reply, pinned = known
+        return reply.to(method, noted.get(b"if-none-match"), pinned)
+
+    def _is_full(self, target: bytes) -> bool:
+        """Whether as many requests as may wait for the beginning of their answer do, and this one would have to."""
+        return self.waiting >= self.resources.waiting_requests and not _WITHOUT_WORK.fullmatch(target)
+
+    def _turned_away(self, scope: Scope, target: bytes, noted: Mapping[bytes, bytes]) -> Found | None:
+        """A refusal at the price of a repeated answer: refusing must not take what answering needs."""
+        if not _BODY.isdisjoint(noted) or not self._is_full(target):
+            return None
+        request_id = self.gate.admit(scope, noted).request_id
+        answer = _refusal(_too_many(self.waiting), request_id.decode("ascii"), scope["method"])
+        self.gate.count("early", answer[0].status)
+        return Found(*answer, request_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,25 +109,37 @@ class Door:
         request_id = admitted.request_id
         scope["request_id"] = request_id.decode("ascii")
         problem = problem or admitted.problem
-        ended = False
+        if problem is None and self._is_full(target_of(scope)):
+            problem = _too_many(self.waiting)
+        begun = ended = False
 
         async def send_with_id(message: Message) -> None:
-            nonlocal ended
+            nonlocal begun, ended
             if message["type"] == "http.response.start":
+                begun = True
+                self.waiting -= 1
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
                 self.gate.count("made", message["status"])
             await send(message)
             ended = message["type"] == "http.response.body" and not message.get("more_body")
 
-        if problem is not None:
-            await send_problem(problem, scope, send_with_id)
-            return
+        self.waiting += 1
         try:
-            await self.app(scope, receive, send_with_id)
+            if problem is not None:
+                await send_problem(problem, scope, send_with_id)
+            else:
+                await self.app(scope, receive, send_with_id)
         except Exception:
             # A bug that was answered and logged leaves the connection whole; an answer cut short must break it.
             if not ended:
                 raise
+        finally:
+            if not begun:
+                self.waiting -= 1
+
+
+def _too_many(waiting: int) -> Problem:
+    return overloaded(f"{waiting} requests wait for their answers at the moment")
 
 
 def _noted(headers: RawHeaders) -> dict[bytes, bytes]:

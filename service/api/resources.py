@@ -31,6 +31,7 @@ class Resources:
     url_bytes: int
     header_bytes: int
     header_fields: int
+    waiting_requests: int
     body: Limits
     tables: TableCache
     replies: ReplyCache
