@@ -76,6 +76,7 @@ def make_resources(settings: Settings) -> Resources:
         header_bytes=settings.header_bytes,
         header_fields=settings.header_fields,
         waiting_requests=settings.waiting_requests,
+        queue_seconds=settings.queue_seconds,
         body=body_limits(settings),
         tables=TableCache(settings.table_cache_bytes),
         replies=ReplyCache(settings.reply_cache_bytes),

@@ -79,8 +79,10 @@ class Door:
         return reply.to(method, noted.get(b"if-none-match"), pinned)
 
     def _is_full(self, target: bytes) -> bool:
-        """Whether as many requests as may wait for the beginning of their answer do, and this one would have to."""
-        return self.waiting >= self.resources.waiting_requests and not _WITHOUT_WORK.fullmatch(target)
+        """Whether as many requests wait for their answers as may, or for as long, and this one would have to."""
+        found = self.resources
+        full = self.waiting >= found.waiting_requests or found.waited() > found.queue_seconds
+        return full and not _WITHOUT_WORK.fullmatch(target)
 
     def _turned_away(self, scope: Scope, target: bytes, noted: Mapping[bytes, bytes]) -> Found | None:
         """A refusal at the price of a repeated answer: refusing must not take what answering needs."""

@@ -1,8 +1,11 @@
 """What the handlers share: the settings' limits, the two caches, the work pool and the memory budget."""
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -21,6 +24,14 @@ T = TypeVar("T")
 MOST_WAITING_PICTURES = 32
 
 
+@dataclass(slots=True, eq=False)
+class Turn:
+    """Work that waits for a thread, and since when."""
+
+    asked: float
+    over: bool = False
+
+
 @dataclass(slots=True)
 class Resources:
     """Made once, in `service.main`; kept in `app.state.resources`."""
@@ -32,6 +43,7 @@ class Resources:
     header_bytes: int
     header_fields: int
     waiting_requests: int
+    queue_seconds: float
     body: Limits
     tables: TableCache
     replies: ReplyCache
@@ -41,11 +53,35 @@ class Resources:
     gate: Gate = field(default_factory=Gate)
     under_way: dict[bytes, Flight] = field(default_factory=dict)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    queue: deque[Turn] = field(default_factory=deque)
     drawing: Turns = field(default_factory=lambda: Turns("pictures", MOST_WAITING_PICTURES))
 
     async def work(self, function: Callable[[], T]) -> T:
         """Run numerical work on its own pool, never on the event loop or the default pool."""
-        return await asyncio.get_running_loop().run_in_executor(self.pool, function)
+        turn = Turn(time.monotonic())
+        self.queue.append(turn)
+
+        def begin() -> T:
+            self._leave(turn)
+            return function()
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.pool, begin)
+        finally:
+            self._leave(turn)  # if it never began
+
+    def _leave(self, turn: Turn) -> None:
+        if not turn.over:
+            turn.over = True
+            with suppress(ValueError):
+                self.queue.remove(turn)
+
+    def waited(self) -> float:
+        """Seconds that the work which is next has waited for a thread."""
+        try:
+            return time.monotonic() - self.queue[0].asked
+        except IndexError:
+            return 0.0
 
 
 def work_pool(threads: int) -> ThreadPoolExecutor:

@@ -8,7 +8,7 @@ import pytest
 from service.main import Service
 from tests.api.gates import watched
 from tests.api.problems import refused
-from tests.clients import TRANSPORTS, Call, Client, settings
+from tests.clients import TRANSPORTS, Call, Client, on_port, settings
 from tests.live import wait_until
 
 COLD = "/v1/encodings/rope.npy?length=8&dim=8&base={}"
@@ -55,6 +55,38 @@ async def _begun(client: Client, target: str) -> Answer:
 
 async def _ended(task: Answer) -> httpx.Response:
     return await task
+
+
+def test_no_more_is_taken_while_work_has_waited_too_long() -> None:
+    with on_port(settings(threads=1, queue_seconds=0.2)) as client, watched("encodings", "rope") as gate:
+        gate.shut()
+        waiting = [client.run(_begun(client, COLD.format(number))) for number in (8, 9)]
+        wait_until(lambda: client.resources.waited() > 0.2)
+        refused(client.get(COLD.format(10)), "overloaded")
+        assert client.get("/health/live").status_code == 200
+        gate.open()
+        assert [client.run(_ended(task)).status_code for task in waiting] == [200] * 2
+        assert client.resources.waited() == 0.0
+        assert client.get(COLD.format(10)).status_code == 200
+
+
+def test_work_that_is_given_up_before_it_began_does_not_wait_for_ever() -> None:
+    with on_port(settings(threads=1)) as client, watched("encodings", "rope") as gate:
+        gate.shut()
+        waiting = client.run(_begun(client, COLD.format(8)))
+        assert gate.entered.wait(10)
+
+        async def give_up() -> None:
+            task = asyncio.ensure_future(client.resources.work(lambda: None))
+            await asyncio.sleep(0.05)
+            assert client.resources.waited() > 0
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert client.resources.waited() == 0
+
+        client.run(give_up())
+        gate.open()
+        assert client.run(_ended(waiting)).status_code == 200
 
 
 def test_whatever_becomes_of_requests_they_do_not_wait_for_ever(direct: Client) -> None:

@@ -15,6 +15,7 @@ import statistics
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from typing import cast
 
 import uvloop
 
@@ -56,8 +57,7 @@ class Connection(asyncio.Protocol):
         self.status = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
 
     def ask(self) -> None:
         self.asked = time.perf_counter()
@@ -174,9 +174,8 @@ def main() -> None:
     peak, flood, recovery = found
     best, good = peak.rate(200, min(5.0, given.seconds)), flood.rate(200, given.seconds)
     print(f"peak       {best:8.1f} answers/s")
-    print(
-        f"overload   {good:8.1f} answers/s ({good / best:.0%} of the peak), refused {flood.rate(503, given.seconds):.1f}/s"
-    )
+    refused = flood.rate(503, given.seconds)
+    print(f"overload   {good:8.1f} answers/s ({good / best:.0%} of the peak), refused {refused:.1f}/s")
     print(f"answered   50 % within {flood.at(200, 0.5):.1f} ms, 99 % within {flood.at(200, 0.99):.1f} ms")
     print(f"refused    50 % within {flood.at(503, 0.5):.1f} ms, 99 % within {flood.at(503, 0.99):.1f} ms")
     others = {status: len(each) for status, each in flood.seconds.items() if status not in (200, 503)}
