@@ -98,7 +98,7 @@ class Settings(BaseSettings):
         default=1024, description="requests that may wait for the beginning of their answers; one more gets 503"
     )
     queue_seconds: Seconds = Field(
-        default=1.0, description="while work has waited for a thread for longer than this, new requests get 503"
+        default=5.0, description="while work has waited for a thread for longer than this, new requests get 503"
     )
     table_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of computed rows")
     reply_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of finished answers")

@@ -99,7 +99,7 @@ def test_defaults() -> None:
         "json_body_bytes": 16777216,
         "memory_bytes": 2147483648,
         "waiting_requests": 1024,
-        "queue_seconds": 1.0,
+        "queue_seconds": 5.0,
         "table_cache_bytes": 268435456,
         "reply_cache_bytes": 268435456,
         "stream_bytes": 4194304,

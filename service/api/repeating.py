@@ -5,7 +5,7 @@ and a connection that rests is closed after `keep_alive_seconds`. That takes one
 when it ends, rather than one for each answer.
 """
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -13,16 +13,12 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from service.api.door import Door, Found
 from service.api.slow_readers import Watching
 
-if TYPE_CHECKING:
-    from service.api.configuration import Config
-
 
 class Repeating(Watching):
     """A connection whose repeated requests are answered at once. `idle_until` is when it has rested long enough."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.configuration = cast("Config", self.config)
         self.door: Door | None = getattr(self.config.app, "door", None)
         self.root = self.root_path.encode("ascii")
         self.in_head = False

@@ -1,11 +1,14 @@
 """Clients that take their answer too slowly: they are cut, so that they do not hold memory and descriptors for ever."""
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.api.bodies import least_bytes
+
+if TYPE_CHECKING:
+    from service.api.configuration import Config
 
 
 class Watching(HttpToolsProtocol):
@@ -17,7 +20,8 @@ class Watching(HttpToolsProtocol):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.answer_idle_seconds: float = self.config.settings.answer_idle_seconds
+        self.configuration = cast("Config", self.config)
+        self.answer_idle_seconds = self.configuration.settings.answer_idle_seconds
         self.untaken = 0
         self.reader_timer: asyncio.TimerHandle | None = None
 

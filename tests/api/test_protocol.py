@@ -3,14 +3,13 @@ import re
 import time
 from asyncio import AbstractEventLoop, Transport
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from service.api.configuration import Config
 from service.api.door import Door, Found
 from service.api.early import not_http
 from service.api.protocol import Protocol
@@ -340,7 +339,7 @@ def test_a_broken_body_after_the_answer_began_ends_the_connection() -> None:
 
 
 def test_nothing_is_written_to_a_connection_that_is_closing(server: Live) -> None:
-    protocol = Protocol(cast(Config, server.config), server.server_state, {}, create_autospec(AbstractEventLoop))
+    protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
     protocol.transport = transport = create_autospec(Transport)
     protocol._refuse(not_http())
     assert [call[0] for call in transport.method_calls] == ["is_closing"]
@@ -357,7 +356,7 @@ def test_a_client_that_leaves_is_not_answered(server: Live) -> None:
 def test_a_connection_that_rests_is_closed_and_one_that_works_is_not(server: Live) -> None:
     """The timer of a connection looks at what happened since it was set."""
     loop = create_autospec(AbstractEventLoop)
-    protocol = Protocol(cast(Config, server.config), server.server_state, {}, loop)
+    protocol = Protocol(server.config, server.server_state, {}, loop)
     protocol.transport = transport = create_autospec(Transport)
     transport.is_closing.return_value = False
     loop.time.return_value = 100.0
@@ -385,7 +384,7 @@ def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live) -> N
     door = create_autospec(Door)
     door.find.return_value = Found(Head(200, b""), (), b"id")
     for closing in (False, True):
-        protocol = Protocol(cast(Config, server.config), server.server_state, {}, create_autospec(AbstractEventLoop))
+        protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
         protocol.transport = transport = create_autospec(Transport)
         protocol.flow = FlowControl(transport)
         protocol.door = door

@@ -92,10 +92,8 @@ class Asking(threading.Thread):
                 size = len(answer.read())
             except ConnectionRefusedError:
                 break
-            except (http.client.RemoteDisconnected, BrokenPipeError) as error:
+            except (http.client.RemoteDisconnected, BrokenPipeError):
                 # Ended in good order before the request came: any client asks again.
-                if isinstance(error, ConnectionResetError) and not isinstance(error, http.client.RemoteDisconnected):
-                    self.failures.append(repr(error))
                 self.closed += 1
                 connection.close()
                 continue
