@@ -39,7 +39,7 @@ def live(app: Any, settings: Settings) -> Iterator[Live]:
         assert not thread.is_alive()
 
 
-def wait_until(holds: Any, seconds: float = 5) -> None:
+def wait_until(holds: Any, seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "waited in vain"
