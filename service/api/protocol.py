@@ -179,9 +179,8 @@ class Protocol(Repeating):
 
     def _is_last(self) -> None:
         """Close the connection once the request under way is answered."""
-        if not self.cycle.response_complete:
-            self.cycle.keep_alive = False
-            self.cycle.transport = cast(asyncio.Transport, Polite(self))
+        self.cycle.keep_alive = False
+        self.cycle.transport = cast(asyncio.Transport, Polite(self))
 
     def drain(self) -> None:
         """The server is about to stop: an answer that has not begun says that it is the last one here."""

@@ -392,3 +392,11 @@ def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live) -> N
         protocol.data_received(GET)
         assert transport.writelines.called != closing
     assert [call.args[1] for call in door.find.call_args_list] == [b"/health/live"] * 2
+
+
+def test_a_connection_that_closes_already_is_not_ended_again(server: Live) -> None:
+    protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
+    protocol.transport = create_autospec(Transport)
+    cast(Any, protocol.transport).is_closing.return_value = True
+    protocol.shutdown()
+    cast(Any, protocol.transport).write_eof.assert_not_called()
