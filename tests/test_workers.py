@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -144,12 +145,14 @@ def test_a_second_signal_is_passed_on_and_sets_no_second_alarm(monkeypatch: pyte
     alarms: list[float] = []
     monkeypatch.setattr(os, "kill", lambda pid, sig: sent.append((pid, sig)))
     monkeypatch.setattr(signal, "setitimer", lambda _which, seconds: alarms.append(seconds))
-    supervisor = Supervisor(lambda: 0, grace_seconds=3)
+    listening = socket.create_server(("127.0.0.1", 0))
+    supervisor = Supervisor(lambda: 0, grace_seconds=3, sockets=[listening])
     supervisor.started = {11: 0.0, 12: 0.0}
     supervisor.stop(signal.SIGTERM, None)
     supervisor.stop(signal.SIGINT, None)
     assert sent == [(11, 15), (12, 15), (11, 2), (12, 2)]
     assert alarms == [5]
+    assert listening.fileno() == -1  # or clients would wait at a port where nobody listens any more
 
 
 def test_a_child_that_it_did_not_start_is_none_of_its_business(monkeypatch: pytest.MonkeyPatch) -> None:

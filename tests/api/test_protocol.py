@@ -3,7 +3,7 @@ import re
 import time
 from asyncio import AbstractEventLoop, Transport
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 from unittest.mock import create_autospec
 
 import pytest
