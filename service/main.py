@@ -12,13 +12,14 @@ from starlette.types import Receive, Scope, Send
 from service.api import advice, bundle, catalogue, docs, health, inference, metrics, models, refusals, schemes
 from service.api.access import gate_of
 from service.api.access_log import AccessLog
-from service.api.bodies import Limits
+from service.api.bodies import JSON_OBJECT_FACTOR, Limits
 from service.api.door import Door
 from service.api.limits import Budget
 from service.api.meters import route_label
 from service.api.reply_cache import ReplyCache
-from service.api.resources import Resources, cores, work_pool
+from service.api.resources import Resources, work_pool
 from service.engine.tables import TableCache
+from service.machine import cores, wants_partner
 from service.partner import Partner
 from service.settings import Settings
 
@@ -89,16 +90,19 @@ def make_resources(settings: Settings) -> Resources:
         url_bytes=settings.url_bytes,
         header_bytes=settings.header_bytes,
         header_fields=settings.header_fields,
-        body=Limits(settings.body_bytes, settings.json_body_bytes, settings.body_idle_seconds),
+        waiting_requests=settings.waiting_requests,
+        queue_seconds=settings.queue_seconds,
+        body=body_limits(settings),
         tables=TableCache(settings.table_cache_bytes),
         replies=ReplyCache(settings.reply_cache_bytes),
         budget=Budget(settings.memory_bytes),
         pool=work_pool(settings.threads),
-        partner=Partner() if _has_core_to_spare(settings) else None,
+        partner=Partner() if wants_partner(settings, cores()) and hasattr(os, "memfd_create") else None,
     )
 
 
-def _has_core_to_spare(settings: Settings) -> bool:
-    """Whether a second process would find a core that no server process needs, and may be started at all."""
-    threads = min(settings.threads or cores(), cores())
-    return settings.partner == "on" and threads > settings.workers and hasattr(os, "memfd_create")
+def body_limits(settings: Settings) -> Limits:
+    """What is read of a body: nothing that there would be no memory for, whatever the settings allow."""
+    memory = settings.memory_bytes
+    sizes = min(settings.body_bytes, memory), min(settings.json_body_bytes, memory // JSON_OBJECT_FACTOR)
+    return Limits(*sizes, settings.body_idle_seconds)

@@ -19,7 +19,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -137,26 +137,30 @@ class Partner:
     def _start(self) -> None:
         if self._closed:
             return
-        self._connection, theirs = Pipe()
-        shared = os.memfd_create("posenc")
         try:
-            os.ftruncate(shared, SLOTS * SLOT_BYTES)
-            self._memory = mmap.mmap(shared, SLOTS * SLOT_BYTES)
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", f"{PROGRAM}; main({theirs.fileno()}, {shared}, {self.idle_seconds})"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                cwd=PACKAGE.parent,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-                pass_fds=(theirs.fileno(), shared),
-                process_group=0,  # a Ctrl-C is for the service, which ends its partner
-            )
+            with ExitStack() as stack:
+                self._process = self._started(stack)
         except OSError as error:
             log.warning("no second process: %s", error)
             self._closed = True
-        finally:
-            theirs.close()
-            os.close(shared)
+
+    def _started(self, stack: ExitStack) -> subprocess.Popen[bytes]:
+        """The process; what is only for its start is let go with the stack."""
+        self._connection, theirs = Pipe()
+        stack.callback(theirs.close)
+        shared = os.memfd_create("posenc")
+        stack.callback(os.close, shared)
+        os.ftruncate(shared, SLOTS * SLOT_BYTES)
+        self._memory = mmap.mmap(shared, SLOTS * SLOT_BYTES)
+        return subprocess.Popen(
+            [sys.executable, "-c", f"{PROGRAM}; main({theirs.fileno()}, {shared}, {self.idle_seconds})"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            cwd=PACKAGE.parent,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            pass_fds=(theirs.fileno(), shared),
+            process_group=0,  # a Ctrl-C is for the service, which ends its partner
+        )
 
     def _end(self) -> None:
         assert self._process is not None

@@ -5,36 +5,49 @@ After SIGTERM `app.state.draining` is set (so that /health/ready answers 503) wh
 process ends, whatever still runs. SIGINT, or a second signal, skips the draining; one more ends all waiting.
 """
 
+import asyncio
+import ctypes
 import logging
 import os
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
 from service.logs import configure_logging
+from service.machine import cores, fitted, memory_bytes
 from service.settings import Settings
 from service.workers import supervise
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from service.api.configuration import Config
+    from service.api.protocol import Protocol
+
 DONE, FAILED, REFUSED = 0, 1, 2
 BACKLOG = 2048
 # How long a thread that computes keeps the interpreter from the one that answers.
 SWITCH_SECONDS = 0.0005
+# How long those who have connected have, after the last was let in, to be taken.
+ENTERING_SECONDS = 0.05
+# Linux: SO_ATTACH_FILTER, and BPF_RET | BPF_K, which with 0 keeps nothing of a packet.
+ATTACH_FILTER, RETURN = 26, 0x06
 log = logging.getLogger("posenc.server")
 
 
 def serve(settings: Settings) -> int:
     """Listen and answer until a signal says stop; return the exit code."""
     configure_logging(settings)
+    settings = fitted(settings, memory_bytes(), cores())
     try:
         sockets = listen(settings)
     except socket.gaierror as error:
@@ -48,7 +61,7 @@ def serve(settings: Settings) -> int:
     try:
         if settings.workers == 1:
             return work(settings, sockets)
-        return supervise(settings.workers, lambda: work(settings, sockets), settings.grace_seconds)
+        return supervise(settings.workers, lambda: work(settings, sockets), settings.grace_seconds, sockets)
     finally:
         for opened in sockets:
             opened.close()
@@ -90,6 +103,8 @@ def address(opened: socket.socket) -> str:
 class Server(uvicorn.Server):
     """uvicorn's server with a draining stop; no signal is raised again afterwards, so the process exits 0."""
 
+    config: "Config"
+
     def __init__(self, app: "Starlette", settings: Settings) -> None:
         from service.api.configuration import Config
 
@@ -97,6 +112,7 @@ class Server(uvicorn.Server):
         self.app = app
         self.settings = settings
         self.close_at: float | None = None
+        self.listening: list[socket.socket] = []
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.should_exit:
@@ -109,7 +125,9 @@ class Server(uvicorn.Server):
             self._start_stopping(drain)
 
     def _start_stopping(self, drain: float) -> None:
-        self.app.state.draining = True
+        self.app.state.draining = self.config.draining = True
+        for connection in self._connections():
+            connection.drain()
         left = self.settings.grace_seconds - drain
         # What is left is uvicorn's, but for a fifth, in which cancelled requests and the app wind up.
         self.config.timeout_graceful_shutdown = cast(int, 0.8 * left)
@@ -118,10 +136,45 @@ class Server(uvicorn.Server):
     def end_within(self, seconds: float) -> None:
         end_at_the_latest(seconds)
 
+    def _patience(self) -> float:
+        return self.config.timeout_graceful_shutdown or 0.0
+
+    def _connections(self) -> "list[Protocol]":
+        return cast("list[Protocol]", list(self.server_state.connections))
+
+    def _cut(self) -> None:
+        """End what clients hold on to: their requests are given up as those of any client that leaves."""
+        for connection in self._connections():
+            connection.transport.abort()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        self.listening = sockets or []
+        await super().serve(sockets)
+
     async def on_tick(self, counter: int) -> bool:
-        if self.close_at is not None and time.monotonic() >= self.close_at:
+        if self.close_at is not None and time.monotonic() >= self.close_at and not self.should_exit:
+            await self._close_door()
             self.should_exit = True
         return await super().on_tick(counter)
+
+    async def _close_door(self) -> None:
+        """Nobody comes in any more; who has come is taken before the door closes, or would be reset by that."""
+        for opened in self.listening:
+            turn_away(opened)
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.9 * self._patience(), self._cut)
+        await asyncio.sleep(ENTERING_SECONDS)
+
+
+def turn_away(opened: socket.socket) -> None:
+    """Let a listening socket drop what comes, by a filter of one instruction; where there is none, it takes it.
+
+    A client tries again after a second, and finds the port closed.
+    """
+    if sys.platform == "linux":
+        instruction = ctypes.create_string_buffer(struct.pack("HBBI", RETURN, 0, 0, 0))
+        with suppress(OSError):
+            opened.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(instruction)))
 
 
 def end_at_the_latest(seconds: float) -> None:

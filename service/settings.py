@@ -106,6 +106,12 @@ class Settings(BaseSettings):
     memory_bytes: Size = Field(
         default=2 * 2**30, description="memory for work under way; what does not fit at the moment gets 503"
     )
+    waiting_requests: Annotated[int, Ge(1), Le(100_000)] = Field(
+        default=1024, description="requests that may wait for the beginning of their answers; one more gets 503"
+    )
+    queue_seconds: Seconds = Field(
+        default=5.0, description="while work has waited for a thread for longer than this, new requests get 503"
+    )
     table_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of computed rows")
     reply_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of finished answers")
     stream_bytes: Size = Field(default=4 * 2**20, description="answers above this are sent in blocks of rows")
@@ -117,7 +123,12 @@ class Settings(BaseSettings):
     )
     header_fields: Annotated[int, Ge(8), Le(10000)] = Field(default=100, description="most header fields of a request")
     header_seconds: Seconds = Field(default=10.0, description="time for a request's header to arrive")
-    body_idle_seconds: Seconds = Field(default=20.0, description="longest pause while a request's body arrives")
+    body_idle_seconds: Seconds = Field(
+        default=20.0, description="longest time in which less than 1 KiB for each second of it arrives of a body"
+    )
+    answer_idle_seconds: Seconds = Field(
+        default=30.0, description="longest time in which a client takes less than 1 KiB for each second of its answer"
+    )
     keep_alive_seconds: Annotated[int, Ge(1), Le(86400)] = Field(
         default=75, description="how long an idle connection is kept"
     )

@@ -3,34 +3,46 @@
 import logging
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from socket import socket
 from types import FrameType
 
 DONE, FAILED = 0, 1
-# A worker that lives less than this did not serve: starting it again would not help.
+# Where no worker has lived so long, none can serve, and starting another would not help.
 FIRST_SECONDS = 2.0
+# How long one that lived less than that is not replaced, when others have lived longer.
+PAUSE_SECONDS = 0.5
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 log = logging.getLogger("posenc.workers")
 
 
-def supervise(count: int, work: Callable[[], int], grace_seconds: float) -> int:
-    """Keep `count` processes running `work` until a stop signal; return 0, or 1 if one could not start."""
-    return Supervisor(work, grace_seconds).run(count)
+def supervise(count: int, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket] = ()) -> int:
+    """Keep `count` processes running `work` until a stop signal; return 0, or 1 if one could not start.
+
+    The sockets are those that the workers listen on.
+    """
+    return Supervisor(work, grace_seconds, sockets).run(count)
 
 
 class Supervisor:
     """The parent process: it holds the listening sockets and the workers, and answers no request itself."""
 
-    def __init__(self, work: Callable[[], int], grace_seconds: float) -> None:
+    def __init__(self, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket] = ()) -> None:
         self.work = work
+        self.sockets = sockets
         self.grace_seconds = grace_seconds
         self.started: dict[int, float] = {}
         self.stopping = False
+        self.proven = False
         self.result = DONE
+        self.lifeline = (-1, -1)
 
     def run(self, count: int) -> int:
         before = {sig: signal.signal(sig, self.stop) for sig in STOP_SIGNALS}
+        # Nobody writes into it: its workers read its end when this process ends, however that comes about.
+        self.lifeline = os.pipe()
         try:
             for _ in range(count):
                 self.start()
@@ -39,6 +51,8 @@ class Supervisor:
         finally:
             for sig, handler in before.items():
                 signal.signal(sig, handler)
+            for end in self.lifeline:
+                os.close(end)
         return self.result
 
     def start(self) -> None:
@@ -56,6 +70,9 @@ class Supervisor:
         for sig in STOP_SIGNALS:
             signal.signal(sig, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        reading, writing = self.lifeline
+        os.close(writing)
+        threading.Thread(target=stop_at_end_of, args=(reading,), daemon=True).start()
         code = FAILED
         try:
             code = self.work()
@@ -69,6 +86,8 @@ class Supervisor:
             self.stopping = True
             signal.signal(signal.SIGALRM, self.kill)
             signal.setitimer(signal.ITIMER_REAL, self.grace_seconds + 2)
+            for opened in self.sockets:  # or clients would wait at a port where nobody listens any more
+                opened.close()
         self.send(sig)
 
     def kill(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
@@ -80,7 +99,7 @@ class Supervisor:
             os.kill(pid, sig)
 
     def reap(self) -> None:
-        """Wait for a worker to end; put another in its place unless it was asked to, or never served."""
+        """Wait for a worker to end; put another in its place unless it was asked to, or none ever served."""
         pid, status = os.wait()
         # The first process of a container also inherits children that it did not start.
         started = self.started.pop(pid, None)
@@ -89,9 +108,21 @@ class Supervisor:
         lived = time.monotonic() - started
         code = os.waitstatus_to_exitcode(status)
         log.error("worker %d ended after %.1f s (exit %d)", pid, lived, code)
-        if lived < FIRST_SECONDS:
+        now = time.monotonic()
+        self.proven = self.proven or max([lived, *(now - each for each in self.started.values())]) >= FIRST_SECONDS
+        if not self.proven:
             self.result = FAILED
             self.stopping = True
             self.send(signal.SIGTERM)
-        else:
+            return
+        if lived < FIRST_SECONDS:  # killed, for instance; if it comes again and again, not in a hurry
+            time.sleep(PAUSE_SECONDS)
+        if not self.stopping:
             self.start()
+
+
+def stop_at_end_of(pipe: int) -> None:
+    """Stop this process, in good order, when the process at the other end of the pipe has ended."""
+    os.read(pipe, 1)
+    log.error("the parent process has ended")
+    os.kill(os.getpid(), signal.SIGTERM)

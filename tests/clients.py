@@ -43,9 +43,10 @@ class Client:
     """Blocking requests to one app; every keyword of `httpx.AsyncClient.request` is taken."""
 
     def __init__(
-        self, app: FastAPI, http: httpx.AsyncClient, loop: asyncio.AbstractEventLoop, transport: str = "in-process"
+        self, app: FastAPI, http: httpx.AsyncClient, loop: asyncio.AbstractEventLoop, server: Server | None = None
     ) -> None:
-        self.transport = transport
+        self.server = server
+        self.transport = "in-process" if server is None else "server"
         self.app = app
         self.http = http
         self.loop = loop
@@ -55,6 +56,11 @@ class Client:
         """Caches, budget and pool of the app."""
         resources: Resources = self.app.state.resources
         return resources
+
+    @property
+    def connections(self) -> int:
+        """How many the server holds."""
+        return 0 if self.server is None else len(self.server.server_state.connections)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """A coroutine on the client's loop."""
@@ -123,7 +129,7 @@ def on_port(given: Settings) -> Iterator[Client]:
 
             with _entered(loop, opened) as http:
                 wait_until(lambda: is_tested(app))
-                yield Client(app, http, loop, "server")
+                yield Client(app, http, loop, server)
     finally:
         server.should_exit = True
         thread.join(WAIT_SECONDS)

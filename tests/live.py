@@ -45,7 +45,7 @@ def is_tested(app: Any) -> bool:
     return resources is None or resources.readiness.state in ("ready", "failed")
 
 
-def wait_until(holds: Any, seconds: float = 5) -> None:
+def wait_until(holds: Any, seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "waited in vain"
@@ -64,7 +64,7 @@ def answering(port: int) -> bool:
 
 def ask(port: int, path: str) -> int:
     """The status of a GET."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("GET", path)
         return connection.getresponse().status

@@ -284,6 +284,20 @@ def test_where_no_process_can_start_it_is_said_once(
     assert caplog.messages == ["no second process: [Errno 11] Resource temporarily unavailable"]
 
 
+@pytest.mark.parametrize(("module", "name"), [(partner, "Pipe"), (os, "memfd_create")])
+def test_where_there_are_no_descriptors_left_it_does_without(
+    module: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(module, name, refuse)
+    opened = Partner()
+    with opened.helping(SINUSOIDAL) as helped:
+        assert np.array_equal(computed(helped, "encoding"), computed(SINUSOIDAL, "encoding"))
+    opened.close()
+
+
 def test_its_own_side() -> None:
     """What the process runs, here in a thread."""
     ours, theirs = Pipe()

@@ -66,7 +66,8 @@ def test_a_taken_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_several_workers_are_supervised(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, float]] = []
 
-    def supervise(count: int, work: object, grace: float) -> int:  # noqa: ARG001
+    def supervise(count: int, work: object, grace: float, sockets: list[socket.socket]) -> int:  # noqa: ARG001
+        assert [opened.type for opened in sockets] == [socket.SOCK_STREAM]
         seen.append((count, grace))
         return 5
 
@@ -123,6 +124,47 @@ def test_after_sigterm_it_drains_then_closes() -> None:
         assert 0.5 <= time.monotonic() - began < 4
         wait_until(lambda: not answering(running.port))
     assert running.seconds_left == 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a filter of Linux")
+def test_who_has_connected_is_let_in_and_nobody_else() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as opened, socket.socket() as before, socket.socket() as after:
+        before.connect(opened.getsockname())
+        server.turn_away(opened)
+        after.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            after.connect(opened.getsockname())
+        before.sendall(b"here")
+        accepted, _ = opened.accept()
+        with accepted:
+            assert accepted.recv(10) == b"here"
+
+
+def test_elsewhere_the_door_just_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "other")
+    with socket.create_server(("127.0.0.1", 0)) as opened:
+        server.turn_away(opened)
+        assert answering(opened.getsockname()[1])
+
+
+def test_while_it_drains_every_answer_is_the_last_of_its_connection() -> None:
+    """Also one under way; a connection on which nothing happens stays, and ends without a reset."""
+    chosen = settings(drain_seconds=1, grace_seconds=5)
+    with live(stub_app.create_app(chosen), chosen) as running:
+        clients = [Client(running.port) for _ in range(3)]
+        resting, asking, waiting = clients
+        waiting.send(b"GET /slow?seconds=0.3 HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: bool(running.server_state.tasks))
+        wait_until(lambda: len(running.server_state.connections) == 3)
+        running.handle_exit(signal.SIGTERM, None)
+        asking.send(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        for client in (asking, waiting):
+            assert b"\r\nconnection: close\r\n" in client.read()
+        assert resting.read() == b""
+        resting.send(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert resting.read() == b""
+        for client in clients:
+            client.socket.close()
 
 
 def test_sigint_and_a_second_signal_do_not_wait_for_draining() -> None:
@@ -206,11 +248,33 @@ def test_the_command_ends_with_0(sig: int, workers: str, tmp_path: Path) -> None
         wait_until(lambda: answering(port))
         assert ask(port, "/health/live") == 200
         process.send_signal(sig)
-        assert process.wait(5) == 0
+        assert process.wait(20) == 0
     finally:
         process.kill()
         process.wait()
     assert b"Traceback" not in (tmp_path / "log").read_bytes()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_workers_leave_when_their_parent_was_killed(tmp_path: Path) -> None:
+    """SIGKILL cannot be passed on; left behind, they would hold the port for ever."""
+    port = free_port()
+    arguments = ["serve", "--port", str(port), "--workers", "2", "--drain-seconds", "0"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments], stderr=log)
+    try:
+        wait_until(lambda: answering(port))
+        assert ask(port, "/health/live") == 200
+        left = children(process.pid)
+        assert len(left) == 2
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: not answering(port), 20)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), 20)
 
 
 def test_a_host_that_has_no_address_is_a_bad_value(

@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -68,6 +69,51 @@ def test_one_that_dies_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     thread.join()
 
 
+def test_one_that_is_killed_in_its_first_moments_is_replaced_where_others_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What kills one as soon as it serves, such as a lack of memory, is no reason to end them all."""
+    monkeypatch.setattr(workers, "FIRST_SECONDS", 0.5)
+    monkeypatch.setattr(workers, "PAUSE_SECONDS", 0.1)
+
+    def act() -> None:
+        wait_until(lambda: len(at_work(tmp_path)) == 2)
+        time.sleep(0.6)
+        for count in (3, 4):
+            newest = max(at_work(tmp_path), key=lambda pid: (tmp_path / str(pid)).stat().st_mtime_ns)
+            os.kill(newest, signal.SIGKILL)
+            wait_until(lambda count=count: len(at_work(tmp_path)) == count)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = meanwhile(act)
+    assert supervise(2, sign_in(tmp_path), grace_seconds=5) == 0
+    thread.join()
+
+
+def test_one_that_ends_while_all_stop_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor = Supervisor(lambda: 0, grace_seconds=3)
+    supervisor.started = {11: 0.0, 12: time.monotonic()}
+    monkeypatch.setattr(os, "wait", lambda: (12, 9))
+    monkeypatch.setattr(time, "sleep", lambda _seconds: setattr(supervisor, "stopping", True))
+    supervisor.reap()
+    assert supervisor.started == {11: 0.0}
+    assert supervisor.result == 0
+
+
+def test_a_process_stops_when_the_one_at_the_other_end_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, sig: sent.append((pid, sig)))
+    reading, writing = os.pipe()
+    thread = threading.Thread(target=workers.stop_at_end_of, args=(reading,))
+    thread.start()
+    time.sleep(0.05)
+    assert sent == []
+    os.close(writing)
+    thread.join(5)
+    os.close(reading)
+    assert sent == [(os.getpid(), signal.SIGTERM)]
+
+
 def test_one_that_cannot_start_ends_them_all(tmp_path: Path) -> None:
     def work() -> int:
         (tmp_path / str(os.getpid())).touch()
@@ -99,12 +145,14 @@ def test_a_second_signal_is_passed_on_and_sets_no_second_alarm(monkeypatch: pyte
     alarms: list[float] = []
     monkeypatch.setattr(os, "kill", lambda pid, sig: sent.append((pid, sig)))
     monkeypatch.setattr(signal, "setitimer", lambda _which, seconds: alarms.append(seconds))
-    supervisor = Supervisor(lambda: 0, grace_seconds=3)
+    listening = socket.create_server(("127.0.0.1", 0))
+    supervisor = Supervisor(lambda: 0, grace_seconds=3, sockets=[listening])
     supervisor.started = {11: 0.0, 12: 0.0}
     supervisor.stop(signal.SIGTERM, None)
     supervisor.stop(signal.SIGINT, None)
     assert sent == [(11, 15), (12, 15), (11, 2), (12, 2)]
     assert alarms == [5]
+    assert listening.fileno() == -1  # or clients would wait at a port where nobody listens any more
 
 
 def test_a_child_that_it_did_not_start_is_none_of_its_business(monkeypatch: pytest.MonkeyPatch) -> None:

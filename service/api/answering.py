@@ -1,7 +1,7 @@
 """One answer on its way to the server: what goes out of it, for the meters and the log."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from starlette.types import Message, Scope, Send
 
@@ -12,15 +12,24 @@ from service.api.reply_cache import headers_of, lines_of
 
 
 class Answering:
-    """ASGI's `send`, with the lines that every answer has; it sees the status, the bytes and the end."""
+    """ASGI's `send`, with the lines that every answer has; it sees the beginning, the status, the bytes and the end."""
 
-    def __init__(self, scope: Scope, send: Send, gate: Gate, admitted: Admitted, routes: Mapping[object, str]) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        send: Send,
+        gate: Gate,
+        admitted: Admitted,
+        routes: Mapping[object, str],
+        begins: Callable[[], None],
+    ) -> None:
         self.begun = time.perf_counter()
         self.scope = scope
         self.send = send
         self.gate = gate
         self.admitted = admitted
         self.routes = routes
+        self.begins = begins
         self.status = NO_STATUS
         self.size = 0
         self.ended = False
@@ -28,6 +37,7 @@ class Answering:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            self.begins()
             lines = self.gate.kept_by(lines_of(message["headers"])) + self.admitted.lines
             message["headers"] = headers_of(lines)
         elif self.scope["method"] != "HEAD":

@@ -5,10 +5,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.bodies import JSON, Given, given_in, media_type, read_body, refuse_body
+from service.api.bodies import JSON, JSON_OBJECT_FACTOR, Given, given_in, media_type, read_body, refuse_body
 from service.api.caching import FRESH, IMMUTABLE, byte_range, condition, encoded, etag, joined
 from service.api.codings import Coding, accepted
 from service.api.door import address_of
+from service.api.flights import leaving, while_there
 from service.api.limits import Share
 from service.api.making import Making, blocks_of, is_streamed, part_of, turn, under_way
 from service.api.meters import scheme_route
@@ -33,9 +34,6 @@ from service.api.wanted import (
 )
 from service.engine.scheme import Scheme
 from service.formats.pictures import PICTURES
-
-# Reading JSON turns a digit and a comma into a Python object: up to some twelve times the body while it lasts.
-JSON_OBJECT_FACTOR = 12
 
 
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
@@ -80,12 +78,19 @@ async def _whole(request: Request, making: Making, tag: str, headers: Headers, r
         _remember(request, making, tag, resources)
         resources.replies.lookups.misses += 1
         return _streamed(making, [*headers, *accepted_ranges(wanted)], resources, Share(resources.budget))
-    joins, timing = making.key in resources.under_way, Timing(wanted.scheme.family)
+    before = resources.under_way.get(making.key)
+    joins, timing = before is not None and not before.abandoned, Timing(wanted.scheme.family)
     flight = under_way(making, stream, resources, timing, lambda body: _reply(making, tag, body))
-    if stream:
-        await flight.begun()
-        return Followed(200, encoded([*headers, *file_headers(wanted, wanted.size, making.coding)]), flight)
-    body = await flight.whole()
+    gone = flight.join(request.receive)
+    try:
+        if stream:
+            await flight.begun()
+            return Followed(200, encoded([*headers, *file_headers(wanted, wanted.size, making.coding)]), flight, gone)
+        body = await flight.whole()
+    except BaseException:
+        gone.cancel()
+        raise
+    gone.cancel()
     resources.replies.alias(making.key, address_of(request.scope), pinned)
     size = sum(map(len, body))
     # Of the answer that was made here; who joins did not wait as long, and what is kept may not differ.
@@ -149,7 +154,12 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
         timing = Timing(scheme.family)
         async with turn(wanted, resources):
             share.take(whole_bytes(wanted))
-            content = await resources.work(timing.on_pool(lambda: b"".join(blocks_of(making, resources, timing))))
+            gone = leaving(request.receive)
+            chunks = while_there(blocks_of(making, resources, timing), gone.done)
+            try:
+                content = await resources.work(timing.on_pool(lambda: b"".join(chunks)))
+            finally:
+                gone.cancel()
         timing.count(resources.gate.meters)
     except BaseException:
         share.give_back()

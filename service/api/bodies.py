@@ -1,6 +1,7 @@
 """Request bodies: read within the limits, told apart by media type and first bytes, given to the scheme by name."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,15 +19,20 @@ from service.formats.json_reader import read_json
 from service.formats.lists import array_from_lists, flags_from_lists
 from service.formats.reader import read_arrays
 
+# The slowest that a client may send or take, in bytes a second: less is a client that wants to hold on to something.
+LEAST_RATE = 1024
+
 JSON = "application/json"
 BINARY = ("application/octet-stream", "application/x-npy")
+# Reading JSON turns a digit and a comma into a Python object: up to some twelve times the body while it lasts.
+JSON_OBJECT_FACTOR = 12
 # A Content-Length beyond this many digits is too large by its first ones.
 MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a body is read, and how long a pause may last."""
+    """How much of a body is read, and in which time some of it has to arrive."""
 
     body_bytes: int
     json_bytes: int
@@ -51,26 +57,53 @@ async def read_body(request: Request, kind: str, limits: Limits, share: Share) -
     if declared.isdecimal() and int(declared) > most:
         raise _too_large(int(declared), most, kind)
     body = bytearray()
+    pace = Pace(limits.idle_seconds)
     while True:
-        message = await _next(request, limits.idle_seconds)
+        message = await _next(request, pace)
         if message["type"] == "http.disconnect":
             raise Problem("bad-request", "the connection was closed before the body was complete")
         part = message.get("body", b"")
         if len(body) + len(part) > most:
             raise _too_large(len(body) + len(part), most, kind)
         share.take(len(part))
+        pace.count(len(part))
         body += part
         if not message.get("more_body"):
             return body
 
 
-async def _next(request: Request, idle_seconds: float) -> Mapping[str, Any]:
+def least_bytes(seconds: float) -> int:
+    """What has to pass in that time."""
+    return max(1, int(LEAST_RATE * seconds))
+
+
+class Pace:
+    """How fast a body arrives: within every `seconds` there have to be so many bytes more, however they are spread."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.arrived = 0
+        self._until = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds until enough has to be there."""
+        return self._until - time.monotonic()
+
+    def count(self, size: int) -> None:
+        self.arrived += size
+        if self.arrived >= least_bytes(self.seconds):
+            self.arrived = 0
+            self._until = time.monotonic() + self.seconds
+
+
+async def _next(request: Request, pace: Pace) -> Mapping[str, Any]:
     try:
-        return await asyncio.wait_for(request.receive(), idle_seconds)
+        return await asyncio.wait_for(request.receive(), pace.left())
     except TimeoutError:
         raise Problem(
             "request-timeout",
-            f"no byte of the body arrived for {idle_seconds:g} seconds",
+            f"{pace.arrived} bytes of the body arrived in {pace.seconds:g} seconds; "
+            f"{least_bytes(pace.seconds)} at least, or its end, would do",
             headers={"Connection": "close"},
         ) from None
 

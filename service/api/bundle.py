@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.answers import JSON_OBJECT_FACTOR
-from service.api.bodies import content_type, read_body
+from service.api.bodies import JSON_OBJECT_FACTOR, content_type, read_body
 from service.api.caching import encoded
 from service.api.limits import Share, refuse_large
 from service.api.problems import Problem, echo, problem_from, unknown_name

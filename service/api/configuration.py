@@ -9,7 +9,10 @@ from service.settings import Settings
 
 
 class Config(uvicorn.Config):
-    """uvicorn's configuration, made from ours, which the protocol reads again for every connection."""
+    """uvicorn's configuration, made from ours, which the protocol reads again for every connection.
+
+    While `draining` every answer is the last of its connection: clients come back, to whoever serves then.
+    """
 
     def __init__(self, app: Any, settings: Settings) -> None:
         super().__init__(
@@ -28,3 +31,4 @@ class Config(uvicorn.Config):
             timeout_graceful_shutdown=settings.grace_seconds,
         )
         self.settings = settings
+        self.draining = False

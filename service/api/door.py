@@ -3,7 +3,9 @@
 A repeated GET is answered here, before routing and parsing: one look-up by raw path, query and coding.
 """
 
+import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -14,7 +16,8 @@ from service.api.caching import RawHeaders
 from service.api.codings import accepted
 from service.api.gate import Admitted
 from service.api.inference_errors import written
-from service.api.meters import Account
+from service.api.limits import overloaded
+from service.api.meters import NO_STATUS, UNROUTED, Account, Way
 from service.api.problems import Problem
 from service.api.replies import send_blocks
 from service.api.reply_cache import Address, Body, Head, headers_of, lines_of
@@ -22,8 +25,11 @@ from service.api.resources import Resources
 
 # What a repeated answer cannot be given to: a part of it, a condition that is seldom made, and a request whose body
 # wants to be read or refused.
-_NOT_REPEATED = frozenset((b"range", b"if-match", b"content-length", b"transfer-encoding"))
+_BODY = frozenset((b"content-length", b"transfer-encoding"))
+_NOT_REPEATED = _BODY | {b"range", b"if-match"}
 NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding", b"traceparent", b"tracestate"}
+# Answered however many requests wait, for they take no work.
+_WITHOUT_WORK = re.compile(rb"[^?]*/(?:health/\w+|metrics)")
 
 
 @dataclass(slots=True)
@@ -36,6 +42,7 @@ class Found:
     admitted: Admitted
     route: str
     begun: float
+    way: Way = "repeated"
 
 
 def address_of(scope: Scope) -> Address:
@@ -61,6 +68,7 @@ class Door:
         self.gate = resources.gate
         self.routes: dict[object, str] = {}
         self.noted = NOTED | resources.gate.noted
+        self.waiting = 0
 
     def find(self, scope: Scope, target: bytes) -> Found | None:
         """The finished reply to a request that was answered before, or None. Of the scope only method and headers are
@@ -70,20 +78,16 @@ class Door:
         if method not in ("GET", "HEAD"):
             return None
         noted = noted_in(scope["headers"], self.noted)
-        known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
-        if known is None or not _NOT_REPEATED.isdisjoint(noted):
-            return None
-        reply, pinned = known
-        answer = reply.to(method, noted.get(b"if-none-match"), pinned)
-        if answer is None:
-            return None
+        ready = self._ready(method, target, noted)
+        if ready is None:
+            return self._turned_away(scope, target, noted, begun)
+        head, body, route = ready
         admitted = self.gate.admit(scope, noted)
         if admitted.problem is not None:
-            answer = _refusal(admitted.problem, admitted.request_id.decode("ascii"), method)
-        head, body = answer
+            head, body = _refusal(admitted.problem, admitted.request_id.decode("ascii"), method)
         if self.gate.keyed:
             head = Head(head.status, self.gate.kept_by(head.lines))
-        return Found(head, body, admitted, reply.route, begun)
+        return Found(head, body, admitted, route, begun)
 
     def sent(self, scope: Scope, target: bytes, found: Found) -> None:
         """To be called once that answer was given to the socket."""
@@ -91,11 +95,34 @@ class Door:
         size = len(body[0]) if len(body) == 1 else sum(map(len, body))
         seconds = time.perf_counter() - found.begun
         if admitted.problem is None and not self.gate.access_log.has_hits:
-            self.gate.meters.answered("repeated", found.route, scope["method"], found.head.status, seconds, size)
+            self.gate.meters.answered(found.way, found.route, scope["method"], found.head.status, seconds, size)
             return
         slug = admitted.problem.slug if admitted.problem is not None else ""
-        account = Account("repeated", found.route, scope["method"], found.head.status, seconds, size, slug)
+        account = Account(found.way, found.route, scope["method"], found.head.status, seconds, size, slug)
         self.gate.answered(account, admitted, target, client_of(scope))
+
+    def _ready(self, method: str, target: bytes, noted: Mapping[bytes, bytes]) -> tuple[Head, Body, str] | None:
+        known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
+        if known is None or not _NOT_REPEATED.isdisjoint(noted):
+            return None
+        reply, pinned = known
+        answer = reply.to(method, noted.get(b"if-none-match"), pinned)
+        return None if answer is None else (*answer, reply.route)
+
+    def _is_full(self, target: bytes) -> bool:
+        """Whether as many requests wait for their answers as may, or for as long, and this one would have to."""
+        found = self.resources
+        full = self.waiting >= found.waiting_requests or found.waited() > found.queue_seconds
+        return full and not _WITHOUT_WORK.fullmatch(target)
+
+    def _turned_away(self, scope: Scope, target: bytes, noted: Mapping[bytes, bytes], begun: float) -> Found | None:
+        """A refusal at the price of a repeated answer: refusing must not take what answering needs."""
+        if not _BODY.isdisjoint(noted) or not self._is_full(target):
+            return None
+        admitted = self.gate.identify(noted)
+        admitted.problem = _too_many(self.waiting)
+        answer = _refusal(admitted.problem, admitted.request_id.decode("ascii"), scope["method"])
+        return Found(*answer, admitted, UNROUTED, begun, "early")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -117,17 +144,27 @@ class Door:
         admitted = self.gate.admit(scope, noted)
         scope["admitted"], scope["request_id"] = admitted, admitted.request_id.decode("ascii")
         cors = self.gate.cors
-        answering = Answering(scope, send, self.gate, admitted, self.routes)
+        problem = problem or admitted.problem
+        if problem is None and self._is_full(target_of(scope)):
+            problem = _too_many(self.waiting)
+        answering = Answering(scope, send, self.gate, admitted, self.routes, self._begins)
         self.gate.meters.in_flight += 1
+        self.waiting += 1
         try:
-            if problem is None and admitted.problem is None and cors is not None and cors.is_preflight(scope, noted):
+            if problem is None and cors is not None and cors.is_preflight(scope, noted):
                 await answering.send_whole(204, cors.preflight())
             else:
-                await self._answer(scope, receive, answering, problem or admitted.problem)
+                await self._answer(scope, receive, answering, problem)
         finally:
             self.gate.meters.in_flight -= 1
+            if answering.status == NO_STATUS:
+                self.waiting -= 1
             if "abandoned" not in scope:
                 self.gate.answered(answering.account(), admitted, target_of(scope), client_of(scope))
+
+    def _begins(self) -> None:
+        """An answer is not waited for any more."""
+        self.waiting -= 1
 
     async def _answer(self, scope: Scope, receive: Receive, answering: Answering, problem: Problem | None) -> None:
         problem = problem or await self.resources.readiness.refusal(scope)
@@ -140,6 +177,10 @@ class Door:
             # A bug that was answered and logged leaves the connection whole; an answer cut short must break it.
             if not answering.ended:
                 raise
+
+
+def _too_many(waiting: int) -> Problem:
+    return overloaded(f"{waiting} requests wait for their answers at the moment")
 
 
 def noted_in(headers: RawHeaders, names: frozenset[bytes] = NOTED) -> dict[bytes, bytes]:

@@ -15,8 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service import __version__
-from service.api.answers import JSON_OBJECT_FACTOR
-from service.api.bodies import JSON, read_body
+from service.api.bodies import JSON, JSON_OBJECT_FACTOR, read_body
 from service.api.caching import encoded
 from service.api.documents import fixed_json
 from service.api.health import HEADERS

@@ -12,6 +12,11 @@ RETRY_AFTER_SECONDS = 1
 EXACT_BYTES = 2**53
 
 
+def overloaded(detail: str) -> Problem:
+    """A 503 that says when to come back."""
+    return Problem("overloaded", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+
+
 class Budget:
     """Bytes of work under way; used from the event loop only, so it needs no lock."""
 
@@ -46,11 +51,7 @@ class Share:
                 what="the work for this request",
             )
         if self._budget.in_use + size > self._budget.limit_bytes:
-            raise Problem(
-                "overloaded",
-                "the memory for answers is in use at the moment",
-                headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-            )
+            raise overloaded("the memory for answers is in use at the moment")
         self._budget.in_use += size
         self.held += size
 
@@ -79,8 +80,7 @@ class Turns:
     def refuse_full(self) -> None:
         """A 503 with Retry-After if too many wait."""
         if self.waiting >= self._most_waiting:
-            detail = f"{self.waiting} {self._what} wait to be drawn at the moment"
-            raise Problem("overloaded", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+            raise overloaded(f"{self.waiting} {self._what} wait to be drawn at the moment")
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from service.api.codings import REVISION, Coding, gzipped
-from service.api.flights import Flight, next_block
+from service.api.flights import Flight, next_block, while_there
 from service.api.limits import Share
 from service.api.reply_cache import Body, Reply
 from service.api.resources import Resources
@@ -41,9 +41,9 @@ def under_way(
     timing: Timing,
     finished: Callable[[Body], Reply],
 ) -> Flight:
-    """The making of this answer, begun unless it is under way; what was begun is finished and kept."""
+    """The making of this answer, begun unless it is under way; kept, if anyone waits to the end."""
     flight = resources.under_way.get(making.key)
-    if flight is not None:
+    if flight is not None and not flight.abandoned:
         resources.gate.meters.joined += 1
     else:
         resources.replies.lookups.misses += 1
@@ -76,11 +76,13 @@ async def _fly(
     except Exception as error:
         flight.end(error)
     finally:
-        del resources.under_way[making.key]
+        if resources.under_way.get(making.key) is flight:
+            del resources.under_way[making.key]
 
 
 async def _add_blocks(flight: Flight, making: Making, stream: bool, resources: Resources, timing: Timing) -> None:
-    chunks = _from_known(making, resources) or blocks_of(making, resources, timing)
+    made = _from_known(making, resources) or blocks_of(making, resources, timing)
+    chunks = while_there(made, lambda: flight.abandoned)
     if not stream:
         flight.add(await resources.work(timing.on_pool(lambda: b"".join(chunks))))
         return

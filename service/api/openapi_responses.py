@@ -73,8 +73,8 @@ _DETAILS: dict[str, tuple[str, list[dict[str, Any]]]] = {
         "npy has no bfloat16; safetensors, json can hold it",
         [{"parameter": "extension", "code": "dtype", "detail": "npy has no bfloat16; safetensors, json can hold it"}],
     ),
-    "request-timeout": ("no byte of the body arrived for 20 seconds", []),
     "precondition-failed": ("If-Match names another ETag than this answer has", []),
+    "request-timeout": ("7 bytes of the body arrived in 20 seconds; 20480 at least, or its end, would do", []),
     "content-too-large": (
         "the body has at least 134217729 bytes; the limit is 134217728",
         [

@@ -158,7 +158,7 @@ class Protocol(Repeating):
         if self.in_head:
             self._refuse(request_timeout(self.settings))
         else:
-            self.transport.close()
+            self.close()
 
     # The parser's callbacks
 
@@ -206,8 +206,8 @@ class Protocol(Repeating):
             super().on_headers_complete()
             if version == "1.0":
                 self.cycle.__class__ = Unframed
-            if not self.cycle.keep_alive and not self.cycle.response_complete:
-                self.cycle.transport = cast(asyncio.Transport, Polite(self))
+            if not self._is_kept():
+                self._is_last()
         elif self.parser.get_method() == b"CONNECT":
             self._note(not_http())
         else:
@@ -219,6 +219,27 @@ class Protocol(Repeating):
         if host:
             others = [pair for pair in self.headers if pair[0] != b"host"]
             self.headers[:] = [*others, (b"host", b"[%s]" % host if b":" in host else host)]
+
+    def _is_last(self) -> None:
+        """Close the connection once the request under way is answered."""
+        self.cycle.keep_alive = False
+        self.cycle.transport = cast(asyncio.Transport, Polite(self))
+
+    def drain(self) -> None:
+        """The server is about to stop: an answer that has not begun says that it is the last one here."""
+        if not self.is_idle() and not self.cycle.response_started:
+            self._is_last()
+
+    def shutdown(self) -> None:
+        """The server stops: what is under way is the last here. A connection that rests is ended but not closed at
+        once, for a request that is on its way would be answered with a reset."""
+        if not self.is_idle():
+            self._is_last()
+        elif not self.transport.is_closing():
+            self.deaf = True
+            self._stop_head_timer()
+            self.transport.write_eof()
+            self.loop.call_later(LINGER_SECONDS, self.close)
 
     def on_body(self, body: bytes) -> None:
         self.heard = True
@@ -241,11 +262,11 @@ class Protocol(Repeating):
             self.transport.write_eof()
             self._start_linger_timer()
         else:
-            self.transport.close()
+            self.close()
 
     def _start_linger_timer(self) -> None:
         if self.linger_timer is None:
-            self.linger_timer = self.loop.call_later(self.settings.body_idle_seconds, self.transport.close)
+            self.linger_timer = self.loop.call_later(self.settings.body_idle_seconds, self.close)
 
     def _stop_linger_timer(self) -> None:
         if self.linger_timer is not None:
@@ -258,7 +279,7 @@ class Protocol(Repeating):
         self.ended = True
         self._stop_linger_timer()
         if self.closing:
-            self.transport.close()
+            self.close()
         if self.cycle is not None and not self.parser.should_upgrade():
             super().on_message_complete()
 
@@ -318,4 +339,4 @@ class Protocol(Repeating):
         account = Account("early", UNROUTED, method, problem.status, 0.0, size, problem.slug)
         gate.answered(account, admitted, target, self.client and self.client[0])
         self.transport.write_eof()
-        self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        self.loop.call_later(LINGER_SECONDS, self.close)

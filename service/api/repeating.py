@@ -8,12 +8,13 @@ when it ends, rather than one for each answer.
 from typing import Any, cast
 
 from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from service.api.door import Door, Found
+from service.api.slow_readers import Watching
 
 
-class Repeating(HttpToolsProtocol):
+class Repeating(Watching):
     """A connection whose repeated requests are answered at once. `idle_until` is when it has rested long enough."""
 
     def __init__(self, *given: Any) -> None:
@@ -46,9 +47,14 @@ class Repeating(HttpToolsProtocol):
         if found is None:
             return False
         if not self.transport.is_closing():
-            self._write(found, self.parser.should_keep_alive() and self.parser.get_http_version() != "1.0")
+            self._write(found, self._is_kept())
         self.door.sent(scope, target, found)
         return True
+
+    def _is_kept(self) -> bool:
+        """Whether the connection stays open after the answer to this request."""
+        lasting = self.parser.should_keep_alive() and self.parser.get_http_version() != "1.0"
+        return lasting and not self.configuration.draining
 
     def _write(self, found: Found, keep_alive: bool) -> None:
         lines = (
@@ -63,7 +69,7 @@ class Repeating(HttpToolsProtocol):
         if keep_alive:
             self.rest()
         else:
-            self.transport.close()
+            self.close()
 
     def _default(self) -> bytes:
         """The lines of the server's own headers, which change once a second."""
@@ -98,4 +104,4 @@ class Repeating(HttpToolsProtocol):
         elif left > 0:
             self._wait(left)
         else:
-            self.transport.close()
+            self.close()

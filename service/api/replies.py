@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from service.api.caching import RawHeaders
-from service.api.flights import Flight
+from service.api.flights import Flight, Gone, leaving
 from service.api.limits import Share
 from service.api.reply_cache import Body
 from service.api.resources import Resources
@@ -44,16 +44,22 @@ async def send_blocks(send: Send, blocks: Body) -> None:
 class Followed(Response):
     """An answer that is being made for everyone who asked for it."""
 
-    def __init__(self, status: int, headers: RawHeaders, flight: Flight) -> None:
+    def __init__(self, status: int, headers: RawHeaders, flight: Flight, gone: Gone) -> None:
         self.status_code = status
         self.raw_headers = headers
         self.flight = flight
+        self.gone = gone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async for block in self.flight.follow():
-            await send({"type": "http.response.body", "body": block, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for block in self.flight.follow():
+                if self.gone.done():
+                    return
+                await send({"type": "http.response.body", "body": block, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self.gone.cancel()
 
 
 class Streamed(Response):
@@ -79,7 +85,7 @@ class Streamed(Response):
         self.timing = timing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        gone = asyncio.ensure_future(_disconnect(receive))
+        gone = leaving(receive)
         try:
             await self._send_blocks(send, gone)
         finally:
@@ -87,7 +93,7 @@ class Streamed(Response):
             self.share.give_back()
             self.timing.count(self.resources.gate.meters)
 
-    async def _send_blocks(self, send: Send, gone: "asyncio.Future[None]") -> None:
+    async def _send_blocks(self, send: Send, gone: Gone) -> None:
         chunk = await self._next()
         while chunk is not None and not len(chunk) and not gone.done():
             chunk = await self._next()
@@ -106,8 +112,3 @@ class Streamed(Response):
 
     async def _next(self) -> Chunk | None:
         return await self.resources.work(self.timing.on_pool(lambda: next(self.chunks, None)))
-
-
-async def _disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -1,9 +1,11 @@
 """What the handlers share: the settings' limits, the two caches, the work pool and the memory budget."""
 
 import asyncio
-import os
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -14,12 +16,21 @@ from service.api.limits import Budget, Turns
 from service.api.readiness import Readiness
 from service.api.reply_cache import ReplyCache
 from service.engine.tables import TableCache
+from service.machine import cores
 from service.partner import Partner
 
 T = TypeVar("T")
 
 # A picture takes some 10 to 50 milliseconds: who is last of these waits no longer than people do.
 MOST_WAITING_PICTURES = 32
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """Work that waits for a thread, and since when."""
+
+    asked: float
+    over: bool = False
 
 
 @dataclass(slots=True)
@@ -32,6 +43,8 @@ class Resources:
     url_bytes: int
     header_bytes: int
     header_fields: int
+    waiting_requests: int
+    queue_seconds: float
     body: Limits
     tables: TableCache
     replies: ReplyCache
@@ -42,16 +55,35 @@ class Resources:
     readiness: Readiness = field(default_factory=Readiness)
     under_way: dict[bytes, Flight] = field(default_factory=dict)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    queue: deque[Turn] = field(default_factory=deque)
     drawing: Turns = field(default_factory=lambda: Turns("pictures", MOST_WAITING_PICTURES))
 
     async def work(self, function: Callable[[], T]) -> T:
         """Run numerical work on its own pool, never on the event loop or the default pool."""
-        return await asyncio.get_running_loop().run_in_executor(self.pool, function)
+        turn = Turn(time.monotonic())
+        self.queue.append(turn)
 
+        def begin() -> T:
+            self._leave(turn)
+            return function()
 
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.pool, begin)
+        finally:
+            self._leave(turn)  # if it never began
+
+    def _leave(self, turn: Turn) -> None:
+        if not turn.over:
+            turn.over = True
+            with suppress(ValueError):
+                self.queue.remove(turn)
+
+    def waited(self) -> float:
+        """Seconds that the work which is next has waited for a thread."""
+        try:
+            return time.monotonic() - self.queue[0].asked
+        except IndexError:
+            return 0.0
 
 
 def work_pool(threads: int) -> ThreadPoolExecutor:

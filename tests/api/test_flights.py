@@ -105,22 +105,6 @@ def test_pinned_and_unpinned_are_one_entry(direct: Client) -> None:
     assert direct.resources.replies.held_bytes - held < 200  # an address
 
 
-def test_who_leaves_while_it_is_made_takes_nothing_from_the_next(streaming: Client) -> None:
-    target = f"{TABLE}&base=83"
-
-    async def leave() -> None:
-        async with streaming.http.stream("GET", target) as reply:
-            async for _ in reply.aiter_raw():
-                break
-
-    with watched("encodings", "sinusoidal") as gate:
-        streaming.run(leave())
-        wait_until(lambda: streaming.resources.under_way == {})
-        assert streaming.get(target).status_code == 200
-        assert gate.prepared == 1
-    wait_until(lambda: streaming.resources.budget.in_use == 0)
-
-
 def test_a_failure_before_the_first_block_is_a_refusal(streaming: Client) -> None:
     with watched("encodings", "sinusoidal") as gate:
         gate.failing = True

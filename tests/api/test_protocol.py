@@ -10,7 +10,6 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from service.api.configuration import Config
 from service.api.door import Door, Found
 from service.api.early import not_http
 from service.api.gate import Admitted
@@ -364,7 +363,7 @@ def test_a_broken_body_after_the_answer_began_ends_the_connection() -> None:
 
 
 def test_nothing_is_written_to_a_connection_that_is_closing(server: Live) -> None:
-    protocol = Protocol(cast(Config, server.config), server.server_state, {}, create_autospec(AbstractEventLoop))
+    protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
     protocol.transport = transport = create_autospec(Transport)
     protocol._refuse(not_http())
     assert [call[0] for call in transport.method_calls] == ["is_closing"]
@@ -381,7 +380,7 @@ def test_a_client_that_leaves_is_not_answered(server: Live) -> None:
 def test_a_connection_that_rests_is_closed_and_one_that_works_is_not(server: Live) -> None:
     """The timer of a connection looks at what happened since it was set."""
     loop = create_autospec(AbstractEventLoop)
-    protocol = Protocol(cast(Config, server.config), server.server_state, {}, loop)
+    protocol = Protocol(server.config, server.server_state, {}, loop)
     protocol.transport = transport = create_autospec(Transport)
     transport.is_closing.return_value = False
     loop.time.return_value = 100.0
@@ -409,7 +408,7 @@ def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live) -> N
     door = create_autospec(Door)
     door.find.return_value = Found(Head(200, b""), (), Admitted(b"id", None, b"", None), "", 0.0)
     for closing in (False, True):
-        protocol = Protocol(cast(Config, server.config), server.server_state, {}, create_autospec(AbstractEventLoop))
+        protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
         protocol.transport = transport = create_autospec(Transport)
         protocol.flow = FlowControl(transport)
         protocol.door = door
@@ -417,3 +416,11 @@ def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live) -> N
         protocol.data_received(GET)
         assert transport.writelines.called != closing
     assert [call.args[1] for call in door.find.call_args_list] == [b"/health/live"] * 2
+
+
+def test_a_connection_that_closes_already_is_not_ended_again(server: Live) -> None:
+    protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
+    protocol.transport = create_autospec(Transport)
+    cast(Any, protocol.transport).is_closing.return_value = True
+    protocol.shutdown()
+    cast(Any, protocol.transport).write_eof.assert_not_called()

@@ -1,0 +1,61 @@
+"""Clients that take their answer too slowly: they are cut, so that they do not hold memory and descriptors for ever."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from service.api.bodies import least_bytes
+
+if TYPE_CHECKING:
+    from service.api.configuration import Config
+
+
+class Watching(HttpToolsProtocol):
+    """A connection whose reader is timed from when what was written piles up until it is taken.
+
+    Nothing more is written meanwhile, so what the reader took is what the pile lost. What the kernels of both sides
+    hold counts as taken.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.configuration = cast("Config", self.config)
+        self.answer_idle_seconds = self.configuration.settings.answer_idle_seconds
+        self.untaken = 0
+        self.reader_timer: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_watching()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_watching()
+        super().connection_lost(exc)
+
+    def close(self) -> None:
+        """Close once what was written is taken; a reader who does not take it is cut all the same."""
+        self.transport.close()
+        if self.reader_timer is None and self.transport.get_write_buffer_size():
+            self._watch_reader()
+
+    def _watch_reader(self) -> None:
+        self.untaken = self.transport.get_write_buffer_size()
+        self.reader_timer = self.loop.call_later(self.answer_idle_seconds, self._look_at_reader)
+
+    def _look_at_reader(self) -> None:
+        taken = self.untaken - self.transport.get_write_buffer_size()
+        if taken < least_bytes(self.answer_idle_seconds):
+            self.reader_timer = None
+            self.transport.abort()
+        else:
+            self._watch_reader()
+
+    def _stop_watching(self) -> None:
+        if self.reader_timer is not None:
+            self.reader_timer.cancel()
+            self.reader_timer = None

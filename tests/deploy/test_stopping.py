@@ -1,0 +1,157 @@
+"""What clients see when the service is told to stop, and that nobody keeps it from it."""
+
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.deploy.dockerfile import ROOT
+from tests.live import ask, free_port, wait_until
+
+LARGE = "/v1/encodings/sinusoidal.npy?length=400000&dim=128"
+LARGE_BYTES = 128 + 400000 * 128 * 4
+
+
+class Service:
+    """A process of the service, and what it logged."""
+
+    def __init__(self, *settings: str) -> None:
+        self.port = free_port()
+        command = [
+            sys.executable,
+            "-m",
+            "service",
+            "serve",
+            "--port",
+            str(self.port),
+            "--log-level",
+            "warning",
+            *settings,
+        ]
+        self.process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
+
+    def wait(self) -> None:
+        def ready() -> bool:
+            try:
+                return ask(self.port, "/health/ready") == 200
+            except OSError:
+                return False
+
+        wait_until(ready, 60)
+
+    def stop(self) -> float:
+        """Seconds from SIGTERM to the end."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+        return time.monotonic() - began
+
+    def log(self) -> str:
+        assert self.process.stderr is not None
+        return self.process.stderr.read().decode()
+
+
+@pytest.fixture(params=["1", "2"])
+def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+    """With one process or two."""
+    started = Service("--drain-seconds", "1", "--grace-seconds", "12", "--workers", request.param)
+    try:
+        started.wait()
+        yield started
+    finally:
+        started.process.kill()
+        started.process.wait()
+        assert started.process.stderr is not None
+        started.process.stderr.close()
+
+
+class Asking(threading.Thread):
+    """A client that keeps its connection as long as it may, and comes back when it was closed; until nobody listens."""
+
+    def __init__(self, port: int, number: int) -> None:
+        super().__init__()
+        self.port, self.number = port, number
+        self.answers, self.closed = 0, 0
+        self.failures: list[str] = []
+
+    def run(self) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        while True:
+            self.number += 10
+            path = f"/v1/encodings/rope.npy?length=64&dim=64&base={self.number if self.number % 20 else 7}"
+            try:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                size = len(answer.read())
+            except ConnectionRefusedError:
+                break
+            except (http.client.RemoteDisconnected, BrokenPipeError):
+                # Ended in good order before the request came: any client asks again.
+                self.closed += 1
+                connection.close()
+                continue
+            except (OSError, http.client.HTTPException) as error:
+                self.failures.append(repr(error))
+                break
+            if (answer.status, size) != (200, 128 + 64 * 64 * 4 * 2):
+                self.failures.append(f"{answer.status} with {size} bytes")
+            self.answers += 1
+        connection.close()
+
+
+def test_no_client_that_comes_back_sees_more_than_a_closed_door(service: Service) -> None:
+    clients = [Asking(service.port, number) for number in range(3, 7)]
+    for client in clients:
+        client.start()
+    wait_until(lambda: all(client.answers > 20 for client in clients), 60)
+    service.stop()
+    for client in clients:
+        client.join(30)
+    assert [client.failures for client in clients] == [[]] * 4
+    assert service.process.returncode == 0
+    assert service.log() == ""
+
+
+def test_it_is_not_ready_first_and_finishes_what_is_under_way(service: Service) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+    connection.request("GET", LARGE)
+    answer = connection.getresponse()
+    size = len(answer.read(1000))
+    service.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: ask(service.port, "/health/ready") == 503)
+    assert ask(service.port, "/health/live") == 200
+    assert ask(service.port, "/v1/encodings/rope?length=3&dim=4") == 200
+    while part := answer.read(1 << 20):
+        size += len(part)
+    connection.close()
+    assert size == LARGE_BYTES
+    assert service.process.wait(30) == 0
+    assert service.log() == ""
+
+
+def test_clients_that_are_stuck_do_not_hold_it(service: Service) -> None:
+    """Who sends half a body, who reads nothing, who sends half a header, and who rests."""
+    begun = [
+        b"POST /v1/apply/rope HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+        f"GET {LARGE} HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
+        b"GET /v1/sch",
+        b"",
+    ]
+    clients = [socket.create_connection(("127.0.0.1", service.port)) for _ in begun]
+    for client, data in zip(clients, begun, strict=True):
+        client.sendall(data)
+    time.sleep(0.3)
+    seconds = service.stop()
+    for client in clients:
+        with closing(client):
+            pass
+    assert seconds < 20
+    assert service.process.returncode == 0
+    assert "Traceback" not in service.log()
