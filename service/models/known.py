@@ -37,9 +37,8 @@ def _table(name: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=1)
 def rules() -> Mapping[str, Any]:
-    """The tables kept by hand: `types`, and what several of them share."""
-    rotary, other = _table("rules"), _table("rules_other")
-    return {**rotary, "types": {**rotary["types"], **other["types"]}}
+    """The table kept by hand."""
+    return _table("rules")
 
 
 def rotation(name: str) -> Mapping[str, Any]:

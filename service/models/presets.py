@@ -7,7 +7,7 @@ from service.models.context import Context
 from service.models.known import rotation
 from service.models.plan import Value
 from service.models.reading import Reading
-from service.models.rope_blocks import Block
+from service.models.rope_keys import Block
 
 
 def behaviour(reading: Reading, block: Block, context: Context) -> tuple[dict[str, Value], list[str]]:

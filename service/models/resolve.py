@@ -149,7 +149,8 @@ def _part_type(part: Mapping[str, Any], given: Mapping[str, Any], where: str, ru
         if not known(name):
             raise unknown_type(pointer(where, "model_type"), name)
         return model_type(name)
-    return model_type(str(part["type"]))
+    default = str(part["type"])
+    return model_type(rule.get("retype", {}).get(default, default))
 
 
 ROLES: tuple[tuple[str, str], ...] = (

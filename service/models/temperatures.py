@@ -6,7 +6,7 @@ from service.models.addresses import ask
 from service.models.context import Context
 from service.models.plan import Address, Value
 from service.models.reading import Reading
-from service.models.rope_blocks import Block
+from service.models.rope_keys import Block
 
 Found = tuple[dict[str, Any], dict[str, Address], tuple[str, ...]]
 NONE: Found = ({}, {}, ())

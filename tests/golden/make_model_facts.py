@@ -25,7 +25,7 @@ POSITIONAL = re.compile(
     r"|interval|every_n|pattern|temperature|scale|multiplier|query_pre|logn|nope|qk_|attn_layer|full_attention|global"
     r"|local|hidden_dim|^dim$|^dims$|_dim$|sinusoid|trainable|num_mel|conv_pos|segment|downsample|merge|_size$|axial"
     r"|multi_query|^width|patcher|is_encoder_decoder|use_mem|attn_config|with_cls|class_token|register|type_vocab"
-    r"|block_types|pos_emb|prediction|normalize|norm_before|bidirectional|is_causal|is_decoder|prefix|block_length|mlp_layer"
+    r"|block_types|pos_?emb|^architecture$|frames_per|prediction|normalize|norm_before|bidirectional|is_causal|is_decoder|prefix|block_length|mlp_layer"
 )
 DULL = re.compile(
     r"dropout|_prob$|initializer|token_id$|_index$|act$|vocab_size$|intermediate|loss|projector_hidden_act"

@@ -21,12 +21,8 @@ pytestmark = pytest.mark.oracle
 
 POSITIONS = np.array([0, 1, 17, 4095, 131071])
 NOT_COVERED: Mapping[str, str] = {
-    "dots3_note_text": "its heads have widths of their own for each layer; refused",
     "efficientloftr": "its module answers for a feature map: see test_model_tables",
-    "musicflamingo": "the rotation by window, frame and timestamp is no scheme here; the plan says so",
-    "nemotron3_5_transcribe_asr_audio": "refused as not known yet",
-    "nemotron3_diarization_audio": "refused as not known yet",
-    "step3p5": "its bases are a list by layer; refused",
+    "musicflamingo": "its module answers for seconds of windows: see test_model_tables",
 }
 
 
@@ -34,7 +30,6 @@ NOT_COVERED: Mapping[str, str] = {
 SAID: Mapping[str, Mapping[str, Any]] = {
     "bamba": {"attn_layer_indices": [1, 3]},
     "esm": {"position_embedding_type": "rotary", "pad_token_id": 1},
-    "glm4_moe": {"head_dim": 64},
     "glm4v_moe_text": {"head_dim": 64, "mrope": [4, 6, 6], "mrope_whole": [8, 12, 12]},
     "glm4v_text": {"mrope": [16, 24, 24]},
     "glm_image_text": {"mrope": [16, 24, 24]},
