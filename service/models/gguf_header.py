@@ -9,6 +9,9 @@ from service.models.known import ModelType
 from service.models.plan import Use, Value
 from service.models.reading import Reading, numeric, whole
 
+# Keys whose value may be a list by layer.
+BY_LAYER = ("attention.head_count", "attention.head_count_kv")
+
 
 class Header(Reading):
     """Keys of one architecture, without its name before them."""
@@ -25,7 +28,7 @@ class Header(Reading):
 
     def count(self, key: str, low: int = 1) -> Value | None:
         found = self.value(key)
-        if found is not None and isinstance(found.value, list) and found.value:
+        if found is not None and key in BY_LAYER and isinstance(found.value, list) and found.value:
             found = Value(
                 max(found.value, key=lambda each: each if isinstance(each, int) else 0), found.source, found.key
             )

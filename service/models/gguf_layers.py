@@ -50,6 +50,8 @@ PATTERNS: Mapping[str, Pattern] = {
     "olmo2": Pattern(4, unscaled=True),
     "smallthinker": Pattern(4, full_first=True, unturned=True, window=4096),
 }
+# Those of which only the header says which layers slide.
+STATED = ("laguna", "mellum", "mimo2", "plamo3", "step35")
 # Every n-th layer does not turn; all see everything.
 UNTURNED = {"smollm3": 4}
 # Every n-th layer attends, the others are recurrent.
@@ -82,7 +84,7 @@ def kinds(header: Header) -> list[Kind]:
         return _split(counted, lambda layer: (layer + 1) % UNTURNED[name] != 0, Pattern(4, unturned=True), None)
     pattern = PATTERNS.get(name)
     stated = header.value("attention.sliding_window_pattern")
-    if pattern is None and stated is not None:
+    if pattern is None and stated is not None and name in STATED:
         pattern = Pattern(0)
     if pattern is None or (pattern.wanted and _window_size(header) is None):
         return [Kind(None, None if counted is None else tuple(range(counted.value)))]

@@ -158,6 +158,8 @@ def _yarn(header: Header, kind_of: Value, factor: Value | None, facts: dict[str,
     if factor is None:
         full = f"{header.type.name}.rope.scaling.factor"
         raise Refusal(header.at(full), "missing", f"{full} is missing: yarn cannot do without it")
+    if factor.value < 1:
+        raise Refusal(factor.key, "out_of_range", f"the factor is {echo(factor.value)}; 1 or more would do", limit=1)
     found = {"rope_type": kind_of, "factor": factor, "truncate": header.code(True)}
     original = header.count("rope.scaling.original_context_length") or header.count("context_length")
     if original is not None:

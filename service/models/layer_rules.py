@@ -13,7 +13,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.nearest import echo
 from service.models.plan import Value
-from service.models.reading import Reading
+from service.models.reading import MOST_LAYERS, Reading, whole
 
 Rule = Mapping[str, Any]
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -93,8 +93,14 @@ def _list(reading: Reading, rule: Rule) -> list[str]:
     """Layers listed by number are `on`, others `off`."""
     count = reading.layers()
     listed = reading.list_of(rule["key"])
-    chosen = (() if rule.get("none") == "off" else range(count)) if listed is None else listed.value
+    chosen = (() if rule.get("none") == "off" else range(count)) if listed is None else numbers_of(listed)
     return [rule["on"] if layer in chosen else rule["off"] for layer in range(count)]
+
+
+def numbers_of(listed: Value) -> list[int]:
+    """The entries of a list of layers: whole numbers from 0."""
+    entries = enumerate(listed.value)
+    return [whole(Value(each, listed.source, f"{listed.key}/{place}"), 0, MOST_LAYERS).value for place, each in entries]
 
 
 def _chunked(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
@@ -132,7 +138,7 @@ def _deepseek_v4(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
         ]
         return (["heavily_compressed_attention"] * 2 + turns)[:count]
     for place, ratio in enumerate(ratios.value):
-        if ratio not in COMPRESSED:
+        if isinstance(ratio, bool) or not isinstance(ratio, int) or ratio not in COMPRESSED:
             raise Refusal(f"{ratios.key}/{place}", "choice", f"a ratio is {echo(ratio)}; 0, 4 and 128 are known")
     if len(ratios.value) < count:
         detail = f"compress_ratios has {len(ratios.value)} entries for {count} layers: one for each is needed"

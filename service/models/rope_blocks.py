@@ -64,7 +64,18 @@ def _of_label(reading: Reading, raw: Keys, label: str, theta: Value | None) -> B
     if not isinstance(value.value, dict):
         raise Refusal(value.key, "type", f"{label} is {kind(value.value)}; a JSON object is needed, or null")
     inner = flat(located(value.value, value.key, value.source), label, ())
-    return completed(reading, inner, theta, nested=True)
+    return completed(reading, inner, theta or _own_base(reading, value, label, inner), nested=True)
+
+
+def _own_base(reading: Reading, block: Value, label: str, inner: Keys) -> Value | None:
+    """The base that the class fills in for a type of layer; it fails where it has none."""
+    own = reading.type.rule.get("label_theta", {}).get(label)
+    if own is not None:
+        return Value(own, "class default", pointer(block.key, "rope_theta"))
+    if "rope_theta" not in inner:
+        detail = f"rope_theta is missing in {label}: {reading.type.name} has no base of its own there"
+        raise Refusal(pointer(block.key, "rope_theta"), "missing", detail)
+    return None
 
 
 def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
@@ -185,20 +196,32 @@ def _entry(reading: Reading, key: str, place: int) -> Value | None:
 
 
 def _sliding_base(reading: Reading, labels: Sequence[str]) -> Found:
-    """dots3.note: `swa_rope_theta` for sliding attention; one block for all types of layer, or one for each."""
-    raw = object_at(reading, "rope_parameters") or object_at(reading, "rope_scaling") or {}
-    nested = any(key in labels for key in raw)
+    """dots3.note: without a block sliding attention has a base of its own; the share follows from the widths."""
+    raw = object_at(reading, "rope_parameters") or object_at(reading, "rope_scaling")
+    base = theta_of(reading, "rope_theta", reading.type.theta)
     found: dict[str | None, Block | None] = {}
     for label in labels:
-        key, default = ("rope_theta", reading.type.theta)
-        if label == "sliding_attention":
-            key, default = ("swa_rope_theta", 50_000.0)
-        stated = raw.get(label) if nested else None
-        inner = _of_label(reading, raw, label, None) if stated is not None else None
-        keys = dict(inner.keys) if inner is not None else {} if nested else flat(raw, "the RoPE block", labels)
+        if raw is None:
+            sliding = label == "sliding_attention"
+            own = theta_of(reading, "swa_rope_theta", 50_000.0) if sliding else base
+            found[label] = completed(reading, {}, own, nested=True)
+            continue
+        inner = raw if not any(key in labels for key in raw) else _keys_of(raw, label)
+        keys = flat(inner, "the RoPE block", labels)
         keys.pop("partial_rotary_factor", None)
-        found[label] = completed(reading, keys, theta_of(reading, key, default), nested=True)
+        found[label] = completed(reading, keys, base, nested=True)
     return Found(found)
+
+
+def _keys_of(raw: Keys, label: str) -> Keys:
+    """The keys of one type of layer."""
+    value = raw.get(label)
+    if value is None or not isinstance(value.value, dict):
+        place = next(iter(raw.values())).key.rpartition("/")[0]
+        what = "missing" if value is None else kind(value.value)
+        detail = f"{label} is {what}: the class needs one object for each type of layer"
+        raise Refusal(pointer(place, label), "missing", detail)
+    return located(value.value, value.key, value.source)
 
 
 def _fixed(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG001

@@ -28,6 +28,9 @@ BESIDE = (
     "finetuned",
 )
 KNOWN = tuple(dict.fromkeys([*KEYS, *BESIDE]))
+LISTS = ("short_factor", "long_factor", "divisors", "frequencies", "mrope_section", "xdrope_section")
+WORDS = ("rope_type", "type")
+FLAGS = ("truncate", "mrope_interleaved", "interleaved", "finetuned")
 TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional", "ntk_alpha", "axial")
 SCALED_FOR = ("llama3", "yarn", "longrope")
 
@@ -105,7 +108,23 @@ def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
             if near:
                 detail = f"{echo(key)} is not a key of {where}; did you mean {near[0]}?"
                 raise Refusal(value.key, "unknown", detail)
+        elif value.value is not None:
+            _refuse_type(key, value)
     return {key: value for key, value in block.items() if value.value is not None}
+
+
+def _refuse_type(key: str, value: Value) -> None:
+    """Refuses a value of another kind than the key has."""
+    if key in LISTS:
+        if not isinstance(value.value, list):
+            raise Refusal(value.key, "type", f"{key} is {kind(value.value)}; a list of numbers is needed")
+        for place, each in enumerate(value.value):
+            numeric(Value(each, value.source, f"{value.key}/{place}"))
+    elif key in FLAGS:
+        if not isinstance(value.value, bool):
+            raise Refusal(value.key, "type", f"{key} is {kind(value.value)}; true or false is needed")
+    elif key not in WORDS:
+        numeric(value)
 
 
 def _ignored(block: Keys) -> list[str]:
@@ -133,9 +152,8 @@ def _named_type(reading: Reading, block: Keys) -> Value:
     if name not in allowed:
         near = nearest(name, allowed, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        detail = (
-            f"rope type {echo(name)} is none that {reading.type.name} knows in transformers{hint}: {', '.join(allowed)}"
-        )
+        who = f"{reading.type.name} turns by in transformers"
+        detail = f"rope type {echo(name)} is none that {who}{hint}: {', '.join(allowed)}"
         raise Refusal(given.key, "choice", detail)
     return given
 
@@ -167,12 +185,23 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
     share = _share(reading, nested=nested)
     if share is not None:
         found.setdefault("partial_rotary_factor", share)
+    if found["rope_type"].value != "default":
+        _refuse_lacking(reading, found)
     if found["rope_type"].value in SCALED_FOR:
         _trained_length(reading, found, nested=nested)
     if nested and "truncate" in found and found["truncate"].value is False:
         notes.append("truncate is ignored: transformers reads it beside the types of layer, not within one")
         del found["truncate"]
     return Block(found, nested, tuple(notes))
+
+
+def _refuse_lacking(reading: Reading, found: Keys) -> None:
+    """Keys that the class demands of every scaled block."""
+    for key in reading.type.rule.get("scaled_needs", ()):
+        if key not in found:
+            place = found["rope_type"].key.rpartition("/")[0]
+            detail = f"{key} is missing: {reading.type.name} demands it of every scaled RoPE"
+            raise Refusal(pointer(place, key), "missing", detail)
 
 
 def _share(reading: Reading, *, nested: bool) -> Value | None:

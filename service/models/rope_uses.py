@@ -49,7 +49,7 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
 def _groups(reading: Reading, labels: Sequence[str] | None) -> list[Group]:
     turns = turning(reading)
     if labels is None and turns is None:
-        stated = reading.integer("num_hidden_layers", 0, MOST_LAYERS)
+        stated = reading.integer("num_hidden_layers", 1, MOST_LAYERS)
         return [Group(None, True, None if stated is None else tuple(range(stated.value)))]
     count = len(labels) if labels is not None else len(turns or ())
     groups: dict[tuple[str | None, bool], list[int]] = {}
@@ -79,8 +79,12 @@ def _block_of(reading: Reading, blocks: Mapping[str | None, Block | None], group
 
 
 def _condition(reading: Reading, condition: Mapping[str, Any]) -> bool:
-    value = reading.find(condition["key"])
-    return value is not None and value.value == condition["value"]
+    """Whether a flag or a word of the file is what turning needs."""
+    key, wanted = condition["key"], condition["value"]
+    if isinstance(wanted, bool):
+        return reading.flag(key) is wanted
+    value = reading.text(key)
+    return value is not None and value.value == wanted
 
 
 def _without(reading: Reading, context: Context, group: Group) -> Use:

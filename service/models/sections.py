@@ -26,8 +26,6 @@ def sections_address(
     if stated is None and own is None:
         return {}, []
     sections = stated or Value(own, "class default", reading.at("rope_parameters") + "/mrope_section")
-    if not isinstance(sections.value, list):
-        raise Refusal(sections.key, "type", "mrope_section must be a list of whole numbers")
     found = {name: value for name, value in parameters.items() if name in SHARED}
     width = (
         int(parameters["dim"].value * float(parameters["partial_rotary_factor"].value))

@@ -217,6 +217,7 @@ def test_every_scaling(
             continue
         if scaling == "longrope":
             block |= {"short_factor": [1.0 + 0.01 * k for k in range(pairs)], "long_factor": [2.0] * pairs}
+            block |= {"short_mscale": 1.25, "long_mscale": 1.5} if name == "phimoe" else {}
         given: dict[str, Any]
         if spelling == "rope_parameters":
             given = {"rope_parameters": {**block, "rope_theta": 77777.0}}

@@ -146,7 +146,7 @@ def _parts(reading: Reading) -> dict[str, Any]:
     added = reading.find("position_biased_input")
     return {
         "pos_att_type": parts,
-        "absolute_positions_added": added is None or added.value is not False,
+        "absolute_positions_added": added is None or added.value is None or reading.flag("position_biased_input"),
         "attention_scale": f"1/sqrt(head_dim*{1 + len(parts)})",
     }
 
