@@ -27,6 +27,7 @@ class ModelType:
     labels: tuple[str, ...]
     rotary: str
     rule: Mapping[str, Any]
+    backbone: bool = False
 
 
 @lru_cache(maxsize=4)
@@ -94,6 +95,7 @@ def model_type(name: str) -> ModelType:
         labels=tuple(row.get("labels", ())),
         rotary=own.get("rotary", rotary),
         rule=own,
+        backbone=bool(row.get("backbone")),
     )
 
 

@@ -1,6 +1,7 @@
 """From a configuration to a plan: types, parts, sizes, presets."""
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,7 @@ def test_a_part_that_is_not_known_is_said_to_be() -> None:
 
 def test_a_whole_model_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a type is that a later transformers brings, until its positions are read."""
-    monkeypatch.setattr("service.models.resolve.has_positions", lambda _name: False)
+    monkeypatch.setattr(sys.modules["service.models.resolve"], "has_positions", lambda _name: False)
     place, detail = refused({"model_type": "convnext"})
     assert place == "/model_type"
     assert "its positions are not known here yet" in detail
