@@ -64,6 +64,10 @@ def _of_label(reading: Reading, raw: Keys, label: str, theta: Value | None) -> B
     if not isinstance(value.value, dict):
         raise Refusal(value.key, "type", f"{label} is {kind(value.value)}; a JSON object is needed, or null")
     inner = flat(located(value.value, value.key, value.source), label, ())
+    share = reading.type.rule.get("label_partial", {}).get(label)
+    if share is not None:
+        own = Value(share, "class default", pointer(value.key, "partial_rotary_factor"))
+        inner.setdefault("partial_rotary_factor", own)
     return completed(reading, inner, theta or _own_base(reading, value, label, inner), nested=True)
 
 

@@ -95,6 +95,13 @@ def test_a_type_of_layer_needs_its_base() -> None:
     assert refusal("gemma4_text", rope_parameters=nested).parameter == "/rope_parameters/sliding_attention/rope_theta"
 
 
+def test_a_type_of_layer_has_its_share() -> None:
+    nested = {"full_attention": {"rope_theta": 3.0}, "sliding_attention": {"rope_theta": 5.0}}
+    found = {each.layer_type: values(each) for each in plan("neomme", rope_parameters=nested).uses}
+    assert found["full_attention"]["partial_rotary_factor"] == 0.25
+    assert "partial_rotary_factor" not in found["sliding_attention"]
+
+
 def test_phimoe_takes_the_short_list_at_any_length() -> None:
     lists = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8, "original_max_position_embeddings": 8}
     block = {"type": "longrope", **lists, "short_mscale": 1.25, "long_mscale": 1.5}

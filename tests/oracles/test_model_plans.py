@@ -30,6 +30,7 @@ NOT_COVERED: Mapping[str, str] = {
 SAID: Mapping[str, Mapping[str, Any]] = {
     "bamba": {"attn_layer_indices": [1, 3]},
     "esm": {"position_embedding_type": "rotary", "pad_token_id": 1},
+    "glm4_moe": {"head_dim": 64},
     "glm4v_moe_text": {"head_dim": 64, "mrope": [4, 6, 6], "mrope_whole": [8, 12, 12]},
     "glm4v_text": {"mrope": [16, 24, 24]},
     "glm_image_text": {"mrope": [16, 24, 24]},
@@ -244,6 +245,63 @@ def test_every_scaling(
             f"\n{scaling} as {spelling}: {covered} covered; {len(declined)} declined by the library; {len(failed)} not"
         )
         print(f"  the library declines and the plan answers: {' '.join(guessed)}")
+        for name, why in failed.items():
+            print(f"  not covered: {name}: {why}")
+    assert not failed
+
+
+def nested(config: Any) -> dict[str, Any] | None:
+    """A block for each type of layer with bases of their own; None where the class has one type."""
+    labels = sorted(set(getattr(config, "layer_types", None) or ()))
+    turned = [label for label in labels if label not in ("linear_attention", "conv", "recurrent", "moe", "mlp")]
+    if len(turned) < 2:
+        return None
+    bases = {label: 1000.0 * (place + 2) for place, label in enumerate(turned)}
+    return {label: {"rope_type": "default", "rope_theta": base} for label, base in bases.items()}
+
+
+def test_layer_patterns_and_nested_blocks(
+    direct: Client, known: dict[str, Known], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kinds of layers that every class assumes, and a block for each kind where there are several."""
+    patterns, blocks, failed = 0, 0, {}
+    for name, each in known.items():
+        if name in NOT_COVERED:
+            continue
+        try:
+            config = each.build(**said(name)).config
+        except Exception:  # the class's defaults cannot be built: the first test lists it
+            continue
+        plan, _ = asked(direct, {"model_type": name, **said(name)})
+        theirs = getattr(config, "layer_types", None)
+        if theirs and plan is not None:
+            patterns += 1
+            ours = {
+                layer: use["layer_type"] for use in plan["uses"] if use["scope"] == "" for layer in use["layers"] or ()
+            }
+            if (
+                ours
+                and set(ours.values()) != {None}
+                and [ours.get(layer) for layer in range(len(theirs))] != list(theirs)
+            ):
+                failed[name] = "pattern"
+        block = nested(config) if name != "deepseek_v4" else None  # its labels are main and compress
+        if block is None:
+            continue
+        given = said(name, rope_parameters=block)
+        try:
+            built = each.build(**json.loads(json.dumps(given)))
+        except Exception:  # the library refuses: so may the service
+            continue
+        plan, refusal = asked(direct, {"model_type": name, **given})
+        try:
+            assert plan is not None, refusal
+            check(direct, plan, built, POSITIONS[:4])
+            blocks += 1
+        except Exception as error:  # listed with its reason, and held against the list
+            failed[name] = str(error).split("\n")[0][:160]
+    with capsys.disabled():
+        print(f"\nlayer patterns alike: {patterns}; nested blocks covered: {blocks}; not: {len(failed)}")
         for name, why in failed.items():
             print(f"  not covered: {name}: {why}")
     assert not failed
