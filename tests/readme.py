@@ -4,11 +4,14 @@
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from service.api.catalogue import catalogue, left_out
 from service.models.catalogue import entries
+from service.models.known import model_type
 from service.settings import Settings, flag, show_default, variable
 from tests import gallery
 
@@ -66,29 +69,39 @@ def left_out_table() -> str:
     return "\n".join(["| of | left out | reason |", "|---|---|---|", *rows, ""])
 
 
+KINDS = (
+    "answered with a plan",
+    "answered with a plan, a part of which is said to be unknown",
+    "without positional encoding, and said to be",
+    "refused by the key that the class's own defaults lack or contradict",
+    "refused as not known yet",
+)
+
+
+def kind_of(entry: Mapping[str, Any]) -> str:
+    """What class defaults alone give for a model type."""
+    whole, partly, nothing, lacking, unknown = KINDS
+    encodings = set(entry["encodings"])
+    if "refused" in entry:
+        return unknown if "not known" in entry["refused"] else lacking
+    if "unknown" in encodings:
+        return partly
+    return nothing if encodings <= {"none", "convolution"} else whole
+
+
 def models_table() -> str:
-    """What class defaults alone give for every model type of transformers: a plan, an honest nothing, or a refusal."""
-    kinds = {
-        "answered with a plan": 0,
-        "answered with a plan, a part of which is said to be unknown": 0,
-        "without positional encoding, and said to be": 0,
-        "refused by the key that the class's own defaults lack or contradict": 0,
-        "refused as not known yet": 0,
-    }
-    whole, partly, nothing, lacking, unknown = kinds
-    for entry in entries():
-        if entry["kind"] != "model type":
-            continue
-        encodings = set(entry["encodings"])
-        if "refused" in entry:
-            kinds[unknown if "not known" in entry["refused"] else lacking] += 1
-        elif "unknown" in encodings:
-            kinds[partly] += 1
-        else:
-            kinds[nothing if encodings <= {"none", "convolution"} else whole] += 1
-    total = sum(kinds.values())
-    rows = [f"| {what} | {count} | {100 * count / total:.1f} % |" for what, count in kinds.items()]
-    return "\n".join([f"| {total} model types of transformers 5.24 | types | share |", "|---|---|---|", *rows, ""])
+    """For every model type of transformers, and for those of them that AutoModel maps to a model."""
+    listed = [entry for entry in entries() if entry["kind"] == "model type"]
+    found = [(kind_of(entry), model_type(entry["name"]).backbone) for entry in listed]
+    backbones = sum(backbone for _, backbone in found)
+    rows = []
+    for kind in KINDS:
+        of_all = sum(each == kind for each, _ in found)
+        of_backbones = sum(each == kind and backbone for each, backbone in found)
+        shares = f"{100 * of_all / len(found):.1f} % | {of_backbones} | {100 * of_backbones / backbones:.1f} %"
+        rows.append(f"| {kind} | {of_all} | {shares} |")
+    head = f"| {len(found)} model types of transformers 5.24 | types | share | of {backbones} backbones | share |"
+    return "\n".join([head, "|---|---|---|---|---|", *rows, ""])
 
 
 TABLES = {

@@ -16,7 +16,7 @@ from service.models.resolve import resolve
 
 @lru_cache(maxsize=1)
 def checkpoints() -> Mapping[str, Mapping[str, Any]]:
-    """Public checkpoints by name: `config` holds the positional keys of the published file."""
+    """Public checkpoints by name: `config` holds positional keys of the published file, `source` says where from."""
     content: Mapping[str, Mapping[str, Any]] = json.loads(
         (files("service.models.facts") / "checkpoints.json").read_text("utf-8")
     )

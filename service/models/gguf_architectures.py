@@ -1,7 +1,6 @@
 """The architectures of llama.cpp by what they know of positions: half of a GGUF header's answer is in its code alone.
 
-Which channels turn together (`NORMAL` neighbours, `NEOX` halves), who has sections, a table, a bias or nothing, and
-which layers are of another kind.
+Which channels turn together (`NORMAL` neighbours, `NEOX` halves), who has sections, a table, a bias or nothing.
 """
 
 NORMAL = [
@@ -37,6 +36,7 @@ NORMAL = [
     "llama-embed",
     "maincoder",
     "glm-dsa",
+    "deepseek2-ocr",
 ]
 NEOX = [
     "falcon",
@@ -70,6 +70,7 @@ NEOX = [
     "gemma2",
     "gemma3",
     "gemma3n",
+    "gemma4",
     "gemma-embedding",
     "starcoder2",
     "openelm",
@@ -79,6 +80,7 @@ NEOX = [
     "nemotron",
     "exaone",
     "exaone4",
+    "exaone-moe",
     "minicpm3",
     "bailingmoe2",
     "dots1",
@@ -103,7 +105,7 @@ NEOX = [
     "laguna",
     "mellum",
 ]
-SECTIONS = {"qwen2vl": "chunked", "paddleocr": "chunked"}
+SECTIONS = ("qwen2vl", "paddleocr", "hunyuan_vl")
 INTERLEAVED = ("qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe")
 LEARNED = ["bert", "gpt2", "starcoder"]
 ALIBI = {"bloom": "key-only", "mpt": "last-key", "refact": "key-only", "jais": "key-only", "jina-bert-v2": "symmetric"}
@@ -123,7 +125,4 @@ WITHOUT = [
 BUCKETS = ("t5", "t5encoder")
 KNOWN = (*NORMAL, *NEOX, *SECTIONS, *INTERLEAVED, *LEARNED, *ALIBI, *WITHOUT, *BUCKETS)
 
-# Which layers are the full or unturned ones, where llama.cpp has it in its code: every n-th.
-EVERY = {"gemma3": 6, "llama4": 4, "smollm3": 4, "cohere2": 4}
-UNTURNED = ("llama4", "smollm3", "cohere2")
 DEFAULT_BASE = 10_000.0

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.engine.errors import Refusal
-from service.models.gguf_architectures import (
-    DEFAULT_BASE,
-)
+from service.models.gguf_architectures import DEFAULT_BASE
 from service.models.known import ModelType
 from service.models.plan import Use, Value
 from service.models.reading import Reading, numeric, whole
+
+# Keys whose value may be a list by layer.
+BY_LAYER = ("attention.head_count", "attention.head_count_kv")
 
 
 class Header(Reading):
@@ -25,13 +26,13 @@ class Header(Reading):
             return None
         return Value(self.document[full], "config", self.at(full))
 
-    def count(self, key: str) -> Value | None:
+    def count(self, key: str, low: int = 1) -> Value | None:
         found = self.value(key)
-        if found is not None and isinstance(found.value, list) and found.value:
+        if found is not None and key in BY_LAYER and isinstance(found.value, list) and found.value:
             found = Value(
                 max(found.value, key=lambda each: each if isinstance(each, int) else 0), found.source, found.key
             )
-        return None if found is None else whole(found)
+        return None if found is None else whole(found, low)
 
     def real(self, key: str) -> Value | None:
         found = self.value(key)

@@ -1,99 +1,99 @@
 """Rotary attention of a GGUF header: widths, bases, sections, scalings and layers as llama.cpp has them."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from service.engine.errors import Refusal
 from service.engine.numbers.reals import Reals
 from service.models.addresses import ask
 from service.models.context import Context
-from service.models.gguf_architectures import DEFAULT_BASE, EVERY, INTERLEAVED, NORMAL, UNTURNED
+from service.models.gguf_architectures import DEFAULT_BASE, INTERLEAVED, NORMAL
 from service.models.gguf_header import Header, use_of
+from service.models.gguf_layers import Kind, kinds, mask_of, window_of
 from service.models.nearest import echo
-from service.models.plan import Use, Value, Window
+from service.models.plan import Use, Value
 from service.models.reading import whole
 
 
 def turning(header: Header, context: Context) -> list[Use]:
-    """Rotary attention: one use, or two where the architecture has two kinds of layers."""
-    name = header.type.name
-    number, every = header.count("block_count"), EVERY.get(name)
-    layers = None if number is None else range(number.value)
-    if every is None:
-        return [_rotary(header, context, None, _listed(layers), scaled=True)]
-    rare = _listed(layers, lambda layer: (layer + 1) % every == 0)
-    often = _listed(layers, lambda layer: (layer + 1) % every != 0)
-    if name in UNTURNED:
-        label = {"llama4": "chunked_attention", "cohere2": "sliding_attention"}.get(name)
-        said = ("these layers have no positional encoding: llama.cpp has it in its code, not in the header",)
-        return [
-            _rotary(header, context, label, often, scaled=True),
-            use_of(header, "none", layer_type=label and "full_attention", layers=rare, notes=said),
-        ]
+    """Rotary attention: a use for each kind of layers."""
     return [
-        _rotary(header, context, "full_attention", rare, scaled=True),
-        _rotary(header, context, "sliding_attention", often, scaled=False),
+        _rotary(header, context, kind) if kind.turns else _unturned(header, context, kind) for kind in kinds(header)
     ]
 
 
-def _listed(layers: Sequence[int] | None, which: Any = lambda _layer: True) -> tuple[int, ...] | None:
-    return None if layers is None else tuple(filter(which, layers))
+def _unturned(header: Header, context: Context, kind: Kind) -> Use:
+    if kind.label == "linear_attention":
+        said = "linear_attention: no attention, nothing turns"
+        return use_of(header, "none", layer_type=kind.label, layers=kind.layers, notes=(said,))
+    said = "these layers have no positional encoding: llama.cpp has it in its code, not in the header"
+    mask = {"mask": mask_of(header, kind, context)}
+    return use_of(header, "none", layer_type=kind.label, layers=kind.layers, notes=(said,), addresses=mask)
 
 
-def _rotary(header: Header, context: Context, label: str | None, layers: tuple[int, ...] | None, scaled: bool) -> Use:
-    name = header.type.name
-    parameters = _widths(header)
+def _rotary(header: Header, context: Context, kind: Kind) -> Use:
+    local = kind.label == "sliding_attention"
+    parameters = _widths(header, local=local)
     turned = parameters.get("rotary_dim", parameters["dim"])
-    base = header.real("rope.freq_base") or header.code(DEFAULT_BASE)
-    parameters["base"] = base if scaled else header.code(DEFAULT_BASE)
+    parameters["base"] = _base(header, kind)
     facts: dict[str, Any] = {}
     notes: list[str] = []
-    parameters |= _scaling(header, turned.value, facts, notes) if scaled else {"rope_type": header.code("default")}
-    normal = name in NORMAL
-    parameters["pairing"] = header.code("interleaved" if normal else "half")
+    plain = {"rope_type": header.code("default")}
+    parameters |= plain if local and not kind.scaled else _scaling(header, turned.value, facts, notes)
+    parameters["pairing"] = header.code(_pairing(header, facts, notes))
     parameters["arithmetic"] = header.code("ggml")
-    if normal and name not in ("chatglm", "glm4", "command-r", "cohere2"):
-        notes.append(
-            "neighbours turn together: the converter permutes the rows of the projections of half-turning models"
-        )
-    sections = header.value("rope.dimension_sections")
-    if sections is not None:
-        facts["mrope_section"] = sections.value
-        facts["section_rule"] = "interleaved-ggml" if name in INTERLEAVED else "chunked"
     tables = ask("encodings", "rope", parameters, length=context.length)
-    plain = {key: value for key, value in parameters.items() if key != "pairing"}
+    unplaced = {key: value for key, value in parameters.items() if key != "pairing"}
     rotation = {key: value for key, value in parameters.items() if key != "dim"}
-    window = _window(header, label)
     addresses = {
         "tables": tables.address(),
-        "frequencies": ask("encodings", "rope", plain, output="frequencies").address(),
+        "frequencies": ask("encodings", "rope", unplaced, output="frequencies").address(),
         "rotation": ask("apply", "rope", rotation).address(),
+        "mask": mask_of(header, kind, context),
     }
     return use_of(
         header,
         "rope",
         scheme=("encodings", "rope"),
-        layer_type=label,
-        layers=layers,
+        layer_type=kind.label,
+        layers=kind.layers,
         parameters=parameters,
         facts={**tables.facts(), **facts},
         notes=tuple(notes),
-        window=window,
+        window=window_of(header, kind)[0],
         addresses=addresses,
     )
 
 
-def _window(header: Header, label: str | None) -> Window | None:
-    if label == "chunked_attention":
-        size = header.count("attention.chunk_size")
-        return None if size is None else Window("chunked", size.value)
-    size = header.count("attention.sliding_window") if label == "sliding_attention" else None
-    return None if size is None else Window("sliding", size.value)
+def _base(header: Header, kind: Kind) -> Value:
+    """`rope.freq_base`; sliding layers may have one of their own, in the header or in the code."""
+    own = header.real("rope.freq_base_swa") if kind.label == "sliding_attention" else None
+    if own is not None:
+        return own
+    if kind.local and kind.label == "sliding_attention":
+        return header.code(DEFAULT_BASE)
+    return header.real("rope.freq_base") or header.code(DEFAULT_BASE)
 
 
-def _widths(header: Header) -> dict[str, Value]:
-    """The head's width and how much of it turns."""
-    turned, key = header.count("rope.dimension_count"), header.count("attention.key_length")
+def _pairing(header: Header, facts: dict[str, Any], notes: list[str]) -> str:
+    """Which channels turn together; sections make halves of what has none by itself."""
+    name = header.type.name
+    sections = header.value("rope.dimension_sections")
+    if sections is not None and any(_section_sizes(sections)):
+        facts["mrope_section"] = sections.value
+        facts["section_rule"] = "interleaved-ggml" if name in INTERLEAVED else "chunked"
+        return "half"
+    if name not in NORMAL:
+        return "half"
+    if name not in ("chatglm", "glm4", "command-r", "cohere2"):
+        notes.append(
+            "neighbours turn together: the converter permutes the rows of the projections of half-turning models"
+        )
+    return "interleaved"
+
+
+def _widths(header: Header, *, local: bool) -> dict[str, Value]:
+    """The head's width and how much of it turns; sliding layers may have widths of their own."""
+    turned, key = (_width(header, name, local=local) for name in ("rope.dimension_count", "attention.key_length"))
     sections = header.value("rope.dimension_sections")
     if turned is None and sections is not None:
         turned = Value(2 * sum(_section_sizes(sections)), "rewritten", sections.key)
@@ -113,6 +113,11 @@ def _widths(header: Header) -> dict[str, Value]:
     if turned is None or turned.value >= width.value:
         return {"dim": turned or width}
     return {"dim": width, "rotary_dim": turned}
+
+
+def _width(header: Header, name: str, *, local: bool) -> Value | None:
+    own = header.count(f"{name}_swa") if local else None
+    return header.count(name) if own is None else own
 
 
 def _section_sizes(sections: Value) -> list[int]:
@@ -153,6 +158,8 @@ def _yarn(header: Header, kind_of: Value, factor: Value | None, facts: dict[str,
     if factor is None:
         full = f"{header.type.name}.rope.scaling.factor"
         raise Refusal(header.at(full), "missing", f"{full} is missing: yarn cannot do without it")
+    if factor.value < 1:
+        raise Refusal(factor.key, "out_of_range", f"the factor is {echo(factor.value)}; 1 or more would do", limit=1)
     found = {"rope_type": kind_of, "factor": factor, "truncate": header.code(True)}
     original = header.count("rope.scaling.original_context_length") or header.count("context_length")
     if original is not None:

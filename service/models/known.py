@@ -27,6 +27,7 @@ class ModelType:
     labels: tuple[str, ...]
     rotary: str
     rule: Mapping[str, Any]
+    backbone: bool = False
 
 
 @lru_cache(maxsize=4)
@@ -37,9 +38,8 @@ def _table(name: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=1)
 def rules() -> Mapping[str, Any]:
-    """The tables kept by hand: `types`, and what several of them share."""
-    rotary, other = _table("rules"), _table("rules_other")
-    return {**rotary, "types": {**rotary["types"], **other["types"]}}
+    """The table kept by hand."""
+    return _table("rules")
 
 
 def rotation(name: str) -> Mapping[str, Any]:
@@ -95,6 +95,7 @@ def model_type(name: str) -> ModelType:
         labels=tuple(row.get("labels", ())),
         rotary=own.get("rotary", rotary),
         rule=own,
+        backbone=bool(row.get("backbone")),
     )
 
 

@@ -7,7 +7,7 @@ from service.models.context import Context
 from service.models.known import rotation
 from service.models.plan import Value
 from service.models.reading import Reading
-from service.models.rope_blocks import Block
+from service.models.rope_keys import Block
 
 
 def behaviour(reading: Reading, block: Block, context: Context) -> tuple[dict[str, Value], list[str]]:
@@ -21,6 +21,10 @@ def behaviour(reading: Reading, block: Block, context: Context) -> tuple[dict[st
             "dynamic NTK grows with the longest call so far in transformers; the addresses are a first call's: "
             "seq_len is its largest position + 1"
         )
+    listed = reading.type.rule.get("longrope_list")
+    if preset == "transformers-5.24" and block.rope_type == "longrope" and listed:
+        turn["longrope_list"] = listed
+        notes.append(f"transformers 5.24 takes the {listed} list at any length, and the amplitude of the call's length")
     if preset == "vllm":
         _vllm(reading, block, turn, notes)
     if preset == "llama.cpp":

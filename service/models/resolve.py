@@ -126,7 +126,7 @@ def _part(reading: Reading, key: str, part: Mapping[str, Any]) -> Reading | None
     if given is None:
         if key in rule.get("flat", ()):
             return Reading(reading.document, reading.where, _part_type(part, {}, where, rule), passed)
-        if part.get("optional") or key in reading.document:
+        if part.get("optional"):
             return None
         return Reading({}, where, _part_type(part, {}, where, rule), assumed)
     if not isinstance(given, dict):
@@ -144,12 +144,15 @@ def _passed_down(reading: Reading, key: str) -> dict[str, Any]:
 
 def _part_type(part: Mapping[str, Any], given: Mapping[str, Any], where: str, rule: Mapping[str, Any]) -> ModelType:
     name = given.get("model_type")
-    if part.get("auto") and isinstance(name, str) and name:
+    if name is not None and not isinstance(name, str):
+        raise Refusal(pointer(where, "model_type"), "type", f"model_type is {kind(name)}; a string is needed")
+    if part.get("auto") and name:
         name = rule.get("retype", {}).get(name, name)
         if not known(name):
             raise unknown_type(pointer(where, "model_type"), name)
         return model_type(name)
-    return model_type(str(part["type"]))
+    default = str(part["type"])
+    return model_type(rule.get("retype", {}).get(default, default))
 
 
 ROLES: tuple[tuple[str, str], ...] = (

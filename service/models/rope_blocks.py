@@ -7,56 +7,23 @@ says: `rules.json` tells which.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 from service.engine.errors import Refusal
-from service.engine.rotation.rope_block import KEYS
-from service.models.nearest import echo, nearest
+from service.models.layers import layer_types, unpadded
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
-
-Keys = dict[str, Value]
-
-# What files say beside the keys of the formulas.
-BESIDE = (
-    "max_position_embeddings",
-    "mrope_section",
-    "xdrope_section",
-    "mrope_interleaved",
-    "interleaved",
-    "llama_4_scaling_beta",
-    "original_max_position_embeddings",
-    "finetuned",
+from service.models.rope_keys import (
+    Block,
+    Found,
+    Keys,
+    class_block,
+    completed,
+    flat,
+    located,
+    object_at,
+    raw_block,
+    theta_of,
 )
-KNOWN = tuple(dict.fromkeys([*KEYS, *BESIDE]))
-TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional", "ntk_alpha", "axial")
-SCALED_FOR = ("llama3", "yarn", "longrope")
-
-
-@dataclass(frozen=True)
-class Block:
-    """One RoPE: keys and values; `nested` where the file has one for each type of layer."""
-
-    keys: Mapping[str, Value]
-    nested: bool = False
-    notes: tuple[str, ...] = ()
-
-    def value(self, key: str) -> Any:
-        found = self.keys.get(key)
-        return None if found is None else found.value
-
-    @property
-    def rope_type(self) -> str:
-        return str(self.keys["rope_type"].value)
-
-
-@dataclass
-class Found:
-    """Blocks by label (None: the only one); None for a label whose layers do not turn."""
-
-    blocks: dict[str | None, Block | None]
-    notes: list[str] = field(default_factory=list)
 
 
 def rope_blocks(reading: Reading, labels: Sequence[str]) -> Found:
@@ -65,162 +32,14 @@ def rope_blocks(reading: Reading, labels: Sequence[str]) -> Found:
     return CONVERSIONS[name](reading, tuple(reading.type.labels or labels))
 
 
-def _object_at(reading: Reading, key: str) -> Keys | None:
-    """The keys of a block of the file; None where it is missing, null or empty."""
-    given = reading.object(key)
-    return _located(given, reading.at(key), "config") if given else None
-
-
-def _located(given: Mapping[str, Any], where: str, source: Any) -> Keys:
-    return {key: Value(value, source, pointer(where, key)) for key, value in given.items()}
-
-
-def _class_block(reading: Reading) -> Keys | None:
-    own = reading.type.rule.get("rope_default") or reading.type.fields.get("rope_parameters")
-    return _located(own, reading.at("rope_parameters"), "class default") if own else None
-
-
-def _raw(reading: Reading, notes: list[str]) -> Keys:
-    """The block that the class takes: `rope_scaling`, else `rope_parameters`, else its own."""
-    scaling, parameters = _object_at(reading, "rope_scaling"), _object_at(reading, "rope_parameters")
-    if scaling is not None and reading.type.rule.get("scaling_ignored"):
-        notes.append("rope_scaling has no effect: the class reads rope_parameters alone")
-        scaling = None
-    if (
-        scaling is not None
-        and parameters is not None
-        and reading.document["rope_scaling"] != reading.document["rope_parameters"]
-    ):
-        notes.append("rope_scaling and rope_parameters are both there: transformers takes rope_scaling")
-    if scaling is not None:
-        return scaling
-    if parameters is not None:
-        return parameters
-    if reading.document.get("rope_parameters") == {}:
-        return {}
-    return _class_block(reading) or {}
-
-
-def _flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
-    """The block without what is null; refuses keys that are misspelt, and objects where none belongs."""
-    for key, value in block.items():
-        if isinstance(value.value, dict):
-            listed = f"; its types of layer are {', '.join(labels)}" if labels else ": all its layers are of one type"
-            detail = f"{echo(key)} is an object, and the model has no such type of layer{listed}"
-            raise Refusal(value.key, "unknown", detail)
-        if key not in KNOWN:
-            near = nearest(key, KNOWN, 1)
-            if near:
-                detail = f"{echo(key)} is not a key of {where}; did you mean {near[0]}?"
-                raise Refusal(value.key, "unknown", detail)
-    return {key: value for key, value in block.items() if value.value is not None}
-
-
-def _ignored(block: Keys) -> list[str]:
-    return [
-        f"{value.key} is no key that transformers knows: ignored" for key, value in block.items() if key not in KNOWN
-    ]
-
-
-def _named_type(reading: Reading, block: Keys) -> Value:
-    """The type by either name, with the rewriting of the class; refuses a type that is not known."""
-    given = block.get("rope_type") or block.get("type")
-    if given is None:
-        return Value(reading.type.rope_type, "class default", reading.at("rope_parameters") + "/rope_type")
-    name = given.value
-    if not isinstance(name, str):
-        raise Refusal(given.key, "type", f"the type is {kind(name)}; a string is needed")
-    rewritten = reading.type.rule.get("rewrites", {}).get(name)
-    if name == "dynamic" and "alpha" in block and block["alpha"].value and reading.type.rule.get("alpha"):
-        rewritten = "ntk_alpha"
-    if name == "default" and reading.type.rope_type != "default":
-        rewritten = reading.type.rope_type
-    if rewritten:
-        return given.replaced(rewritten)
-    allowed = reading.type.rule.get("rope_types", TYPES)
-    if name not in allowed:
-        near = nearest(name, allowed, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        detail = (
-            f"rope type {echo(name)} is none that {reading.type.name} knows in transformers{hint}: {', '.join(allowed)}"
-        )
-        raise Refusal(given.key, "choice", detail)
-    return given
-
-
-def _theta(reading: Reading, key: str, default: Any) -> Value:
-    """The base outside the block: the file's, or the default of the class."""
-    ratio = reading.type.rule.get("theta_times")
-    times = reading.number(ratio) if ratio else None
-    if times is not None:
-        return times.replaced(default * times.value)
-    given = reading.document.get(key)
-    if given is not None:
-        return numeric(Value(given, "config", reading.at(key)))
-    own = reading.given.get(key, reading.type.fields.get(key))
-    return Value(default if own is None else own, "class default", reading.at(key))
-
-
-def _completed(reading: Reading, block: Keys, theta: Value | None, *, nested: bool) -> Block:
-    """A flat block with its type, its base, its share of the head and its trained length filled in."""
-    notes = _ignored(block)
-    found = {key: value for key, value in block.items() if key in KNOWN and key != "type"}
-    found["rope_type"] = _named_type(reading, block)
-    if theta is not None:
-        stated = reading.document.get(theta.key.rpartition("/")[2])
-        if "rope_theta" not in found:
-            found["rope_theta"] = theta
-        elif stated is not None and stated != found["rope_theta"].value:
-            notes.append(f"{theta.key} is {echo(stated)} and has no effect: {found['rope_theta'].key} is stated")
-    share = _share(reading, nested=nested)
-    if share is not None:
-        found.setdefault("partial_rotary_factor", share)
-    if found["rope_type"].value in SCALED_FOR:
-        _trained_length(reading, found, nested=nested)
-    if nested and "truncate" in found and found["truncate"].value is False:
-        notes.append("truncate is ignored: transformers reads it beside the types of layer, not within one")
-        del found["truncate"]
-    return Block(found, nested, tuple(notes))
-
-
-def _share(reading: Reading, *, nested: bool) -> Value | None:
-    """`partial_rotary_factor` from outside the block."""
-    rule = reading.type.rule
-    if nested and rule.get("block") == "by-label":
-        return None
-    if "partial_forced" in rule:
-        return Value(rule["partial_forced"], "class default", reading.at("partial_rotary_factor"))
-    key = rule.get("partial_key", "partial_rotary_factor")
-    given = reading.document.get(key)
-    if given is not None:
-        return numeric(Value(given, "config", reading.at(key)))
-    width = rule.get("partial_of")
-    if width and not (rule.get("partial_lost") and reading.object("rope_scaling")):
-        turned = reading.integer(width[0])
-        parts = [reading.integer(each) for each in width[1:]]
-        if turned is not None and all(parts):
-            return turned.replaced(turned.value / sum(part.value for part in parts if part))
-    own = reading.given.get(key, reading.type.fields.get(key))
-    own = rule.get("partial") if own is None else own
-    return None if own is None else Value(own, "class default", reading.at(key))
-
-
-def _trained_length(reading: Reading, found: Keys, *, nested: bool) -> None:
-    top = None if nested else reading.integer("original_max_position_embeddings")
-    if top is not None:
-        found["original_max_position_embeddings"] = top
-    elif "original_max_position_embeddings" not in found:
-        longest = reading.integer("max_position_embeddings")
-        if longest is not None:
-            found["original_max_position_embeddings"] = longest
-
-
 def _plain(reading: Reading, labels: Sequence[str]) -> Found:
     """One block, or one for each label where the block has labels for keys."""
     notes: list[str] = []
-    raw = _raw(reading, notes)
+    raw = raw_block(reading, notes)
     theta_key = reading.type.rule.get("theta_key", "rope_theta")
-    theta = _theta(reading, theta_key, reading.type.theta if isinstance(reading.type.theta, (int, float)) else 10_000.0)
+    theta = theta_of(
+        reading, theta_key, reading.type.theta if isinstance(reading.type.theta, (int, float)) else 10_000.0
+    )
     if reading.type.rule.get("theta_ignored") and reading.document.get("rope_theta") is not None:
         notes.append(f"{reading.at('rope_theta')} is ignored: the class reads {theta_key}")
     nested = [key for key in raw if key in labels]
@@ -231,7 +50,7 @@ def _plain(reading: Reading, labels: Sequence[str]) -> Found:
             and reading.type.rule.get("null_theta")
         ):
             return Found({None: None}, [*notes, "rope_theta is null: the class builds no rotary module"])
-        return Found({None: _completed(reading, _flat(raw, "the RoPE block", labels), theta, nested=False)}, notes)
+        return Found({None: completed(reading, flat(raw, "the RoPE block", labels), theta, nested=False)}, notes)
     beside = [key for key in raw if key not in nested and raw[key].value is not None]
     if beside:
         notes.append(f"{', '.join(beside)} beside the types of layer have no effect")
@@ -244,8 +63,23 @@ def _of_label(reading: Reading, raw: Keys, label: str, theta: Value | None) -> B
         return None
     if not isinstance(value.value, dict):
         raise Refusal(value.key, "type", f"{label} is {kind(value.value)}; a JSON object is needed, or null")
-    inner = _flat(_located(value.value, value.key, value.source), label, ())
-    return _completed(reading, inner, theta, nested=True)
+    inner = flat(located(value.value, value.key, value.source), label, ())
+    share = reading.type.rule.get("label_partial", {}).get(label)
+    if share is not None:
+        own = Value(share, "class default", pointer(value.key, "partial_rotary_factor"))
+        inner.setdefault("partial_rotary_factor", own)
+    return completed(reading, inner, theta or _own_base(reading, value, label, inner), nested=True)
+
+
+def _own_base(reading: Reading, block: Value, label: str, inner: Keys) -> Value | None:
+    """The base that the class fills in for a type of layer; it fails where it has none."""
+    own = reading.type.rule.get("label_theta", {}).get(label)
+    if own is not None:
+        return Value(own, "class default", pointer(block.key, "rope_theta"))
+    if "rope_theta" not in inner:
+        detail = f"rope_theta is missing in {label}: {reading.type.name} has no base of its own there"
+        raise Refusal(pointer(block.key, "rope_theta"), "missing", detail)
+    return None
 
 
 def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
@@ -256,7 +90,7 @@ def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
     notes = []
     if reading.document.get("rope_theta") is not None:
         notes.append(f"{reading.at('rope_theta')} has no effect: the class reads rope_parameters alone")
-    raw = _object_at(reading, "rope_parameters") or _class_block(reading) or {}
+    raw = object_at(reading, "rope_parameters") or class_block(reading) or {}
     wanted = [label for label in dict.fromkeys(labels) if label not in reading.type.rule.get("unturned", ())]
     for label in wanted:
         if label not in raw:
@@ -269,7 +103,7 @@ def _two_bases(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG00
     """Gemma 3, ModernBERT, Olmo 3: a base for full and one for sliding attention; old scaling goes to some."""
     rule = reading.type.rule["two_bases"]
     notes: list[str] = []
-    parameters, scaling = _object_at(reading, "rope_parameters"), _object_at(reading, "rope_scaling")
+    parameters, scaling = object_at(reading, "rope_parameters"), object_at(reading, "rope_scaling")
     blocks: dict[str | None, Block | None] = {}
     for label in ("full_attention", "sliding_attention"):
         stated = (parameters or {}).get(label)
@@ -277,10 +111,10 @@ def _two_bases(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG00
         if stated is not None and stated.value is not None:
             if not isinstance(stated.value, dict):
                 raise Refusal(stated.key, "type", f"{label} is {kind(stated.value)}; a JSON object is needed, or null")
-            inner = _flat(_located(stated.value, stated.key, "config"), label, ())
+            inner = flat(located(stated.value, stated.key, "config"), label, ())
         if scaling is not None and label in rule["scaled"]:
-            inner |= _without_old_type(_flat(scaling, "rope_scaling", ()), inner, notes)
-        blocks[label] = _completed(reading, inner, _base_of(reading, rule[label]), nested=True)
+            inner |= _without_old_type(flat(scaling, "rope_scaling", ()), inner, notes)
+        blocks[label] = completed(reading, inner, _base_of(reading, rule[label]), nested=True)
     if parameters is not None and not set(parameters) & {"full_attention", "sliding_attention"}:
         if rule.get("nested_only"):
             detail = "rope_parameters must hold an object for each type of layer: full_attention, sliding_attention"
@@ -308,31 +142,95 @@ def _base_of(reading: Reading, names: Mapping[str, str]) -> Value:
     key = names.get("key")
     if key is None:
         return Value(default, "class default", reading.at("rope_theta"))
-    return _theta(reading, key, default)
+    return theta_of(reading, key, default)
 
 
 def _main_and_compress(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG001
     """DeepSeek V4: `main` is never scaled, `compress` has a base of its own and the scaling."""
     notes: list[str] = []
-    raw = _raw(reading, notes)
+    raw = raw_block(reading, notes)
     nested = all(isinstance(raw[label].value, dict) for label in ("main", "compress") if label in raw)
     if nested and {"main", "compress"} <= set(raw):
         return Found({label: _of_label(reading, raw, label, None) for label in ("main", "compress")}, notes)
-    flat = _flat(raw, "the RoPE block", ("main", "compress"))
-    main = _completed(reading, {}, _theta(reading, "rope_theta", 10_000.0), nested=True)
-    scaled = {key: value for key, value in flat.items() if key not in ("rope_theta", "partial_rotary_factor")}
+    found = flat(raw, "the RoPE block", ("main", "compress"))
+    main = completed(reading, {}, theta_of(reading, "rope_theta", 10_000.0), nested=True)
+    scaled = {key: value for key, value in found.items() if key not in ("rope_theta", "partial_rotary_factor")}
     if "type" in scaled and "rope_type" not in scaled:
         scaled["rope_type"] = scaled.pop("type")
     if "rope_type" in scaled and scaled["rope_type"].value == "yarn":
         scaled["attention_factor"] = Value(1.0, "rewritten", scaled["rope_type"].key)
         notes.append("the class sets the attention factor of flat yarn to 1")
-    compress = _completed(reading, scaled, _theta(reading, "compress_rope_theta", 160_000.0), nested=True)
+    compress = completed(reading, scaled, theta_of(reading, "compress_rope_theta", 160_000.0), nested=True)
     return Found({"main": main, "compress": compress}, notes)
+
+
+def _listed_bases(reading: Reading, labels: Sequence[str]) -> Found:
+    """Step 3.5: lists by layer of bases and shares, on which layers of a kind agree; scaling is for full attention."""
+    stated = object_at(reading, "rope_parameters") or {}
+    if all(label in stated and isinstance(stated[label].value, dict) for label in labels):
+        return Found({label: _of_label(reading, stated, label, None) for label in labels})
+    notes = ["rope_parameters has no object for each type of layer: its keys have no effect"] if stated else []
+    kinds = layer_types(reading) or []
+    found: dict[str | None, Block | None] = {}
+    for label in labels:
+        place = kinds.index(label)
+        base = _entry(reading, "rope_theta", place)
+        inner = {"rope_theta": base or Value(reading.type.theta, "class default", reading.at("rope_theta"))}
+        share = _entry(reading, "partial_rotary_factors", place)
+        inner |= {} if share is None else {"partial_rotary_factor": share}
+        scaling = object_at(reading, "rope_scaling") if label == "full_attention" else None
+        if scaling is not None:
+            inner |= _without_old_type(flat(scaling, "rope_scaling", ()), inner, notes)
+        found[label] = completed(reading, inner, None, nested=True)
+    return Found(found, notes)
+
+
+def _entry(reading: Reading, key: str, place: int) -> Value | None:
+    """A layer's entry of a list by layer, or the number that all share."""
+    value = reading.find(key)
+    if value is None or value.value is None or value.value == []:
+        return None
+    if not isinstance(value.value, list):
+        return numeric(value)
+    value = unpadded(reading, value, "num_nextn_predict_layers")
+    if len(value.value) != reading.layers():
+        detail = f"{key} has {len(value.value)} entries for {reading.layers()} layers: one for each is needed"
+        raise Refusal(value.key, "shape", detail, limit=reading.layers(), requested=len(value.value))
+    return numeric(Value(value.value[place], value.source, f"{value.key}/{place}"))
+
+
+def _sliding_base(reading: Reading, labels: Sequence[str]) -> Found:
+    """dots3.note: without a block sliding attention has a base of its own; the share follows from the widths."""
+    raw = object_at(reading, "rope_parameters") or object_at(reading, "rope_scaling")
+    base = theta_of(reading, "rope_theta", reading.type.theta)
+    found: dict[str | None, Block | None] = {}
+    for label in labels:
+        if raw is None:
+            sliding = label == "sliding_attention"
+            own = theta_of(reading, "swa_rope_theta", 50_000.0) if sliding else base
+            found[label] = completed(reading, {}, own, nested=True)
+            continue
+        inner = raw if not any(key in labels for key in raw) else _keys_of(raw, label)
+        keys = flat(inner, "the RoPE block", labels)
+        keys.pop("partial_rotary_factor", None)
+        found[label] = completed(reading, keys, base, nested=True)
+    return Found(found)
+
+
+def _keys_of(raw: Keys, label: str) -> Keys:
+    """The keys of one type of layer."""
+    value = raw.get(label)
+    if value is None or not isinstance(value.value, dict):
+        place = next(iter(raw.values())).key.rpartition("/")[0]
+        what = "missing" if value is None else kind(value.value)
+        detail = f"{label} is {what}: the class needs one object for each type of layer"
+        raise Refusal(pointer(place, label), "missing", detail)
+    return located(value.value, value.key, value.source)
 
 
 def _fixed(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG001
     """GPT-J, CodeGen, ESM: a base that is written into the code, or stands at the top."""
-    theta = _theta(reading, reading.type.rule.get("theta_key", "rope_theta"), 10_000.0)
+    theta = theta_of(reading, reading.type.rule.get("theta_key", "rope_theta"), 10_000.0)
     kind_of = Value("default", "class default", reading.at("rope_parameters") + "/rope_type")
     return Found({None: Block({"rope_type": kind_of, "rope_theta": theta})})
 
@@ -343,4 +241,6 @@ CONVERSIONS: Mapping[str, Callable[[Reading, Sequence[str]], Found]] = {
     "two-bases": _two_bases,
     "main-and-compress": _main_and_compress,
     "fixed": _fixed,
+    "listed-bases": _listed_bases,
+    "sliding-base": _sliding_base,
 }

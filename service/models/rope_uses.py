@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.engine.errors import Refusal
-from service.engine.rotation.scaling import TAKES
 from service.models.addresses import Asked, ask
 from service.models.context import Context
-from service.models.layers import WITHOUT_ATTENTION, layer_types, turning
+from service.models.layer_rules import turning
+from service.models.layers import WITHOUT_ATTENTION, layer_types
 from service.models.plan import Address, Use, Value
-from service.models.presets import behaviour
 from service.models.reading import MOST_LAYERS, Reading
-from service.models.rope_blocks import Block, rope_blocks
+from service.models.rope_blocks import rope_blocks
+from service.models.rope_keys import Block
+from service.models.rope_parameters import parameters_of
 from service.models.sections import sections_address
 from service.models.temperatures import temperature_of
 from service.models.windows import mask_address, window_of
@@ -48,7 +49,7 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
 def _groups(reading: Reading, labels: Sequence[str] | None) -> list[Group]:
     turns = turning(reading)
     if labels is None and turns is None:
-        stated = reading.integer("num_hidden_layers", 0, MOST_LAYERS)
+        stated = reading.integer("num_hidden_layers", 1, MOST_LAYERS)
         return [Group(None, True, None if stated is None else tuple(range(stated.value)))]
     count = len(labels) if labels is not None else len(turns or ())
     groups: dict[tuple[str | None, bool], list[int]] = {}
@@ -78,8 +79,12 @@ def _block_of(reading: Reading, blocks: Mapping[str | None, Block | None], group
 
 
 def _condition(reading: Reading, condition: Mapping[str, Any]) -> bool:
-    value = reading.find(condition["key"])
-    return value is not None and value.value == condition["value"]
+    """Whether a flag or a word of the file is what turning needs."""
+    key, wanted = condition["key"], condition["value"]
+    if isinstance(wanted, bool):
+        return reading.flag(key) is wanted
+    value = reading.text(key)
+    return value is not None and value.value == wanted
 
 
 def _without(reading: Reading, context: Context, group: Group) -> Use:
@@ -174,101 +179,3 @@ def _label(reading: Reading, group: Group) -> dict[str, Any]:
 def _notes(reading: Reading, tables: Asked) -> list[str]:
     own = reading.type.rule.get("notes", [])
     return [*own, *tables.notes()]
-
-
-def head_width(reading: Reading, label: str | None) -> Value:
-    """How many channels a head that turns has, by the class's own rule."""
-    rule = reading.type.rule
-    key = rule.get("head_of", {}).get(label) or rule.get("head", "head_dim")
-    _refuse_null_head(reading)
-    # A class without such a field takes the file's head_dim after it has set its own.
-    stated = reading.document.get("head_dim") if "head_dim" not in reading.type.fields else None
-    if stated is not None and not rule.get("head_fixed"):
-        return reading.needed("head_dim")
-    if "head_sum" in rule:
-        return _summed(reading, rule["head_sum"])
-    if key != "ratio":
-        given = reading.integer(key, 0)
-        if given is not None and given.value:
-            return given
-    return _ratio(reading)
-
-
-def _refuse_null_head(reading: Reading) -> None:
-    if "head_dim" in reading.document and reading.document["head_dim"] is None:
-        own = reading.type.fields.get("head_dim", 1 if reading.type.rule.get("head") else None)
-        if own is not None:
-            detail = f"head_dim is null, and {reading.type.name} has no rule for that: leave it out for {own}"
-            raise Refusal(reading.at("head_dim"), "type", detail)
-
-
-def _ratio(reading: Reading) -> Value:
-    """The width of the model over its heads."""
-    rule = reading.type.rule
-    width, heads = reading.needed(rule.get("width", "hidden_size")), reading.needed("num_attention_heads")
-    if width.value < heads.value or (width.value % heads.value and not rule.get("floors")):
-        first, second = (each.key.rpartition("/")[2] for each in (width, heads))
-        detail = f"{first} is {width.value} and {second} is {heads.value}: the heads have no whole width"
-        raise Refusal(heads.key, "conflict", detail)
-    return width.replaced(rule.get("times", 1) * width.value // heads.value)
-
-
-def _summed(reading: Reading, keys: Sequence[str]) -> Value:
-    first, *others = (reading.needed(key) for key in keys)
-    return first.replaced(first.value + sum(other.value for other in others))
-
-
-def parameters_of(
-    reading: Reading, label: str | None, block: Block, context: Context
-) -> tuple[dict[str, Value], list[str]]:
-    """Our parameters of a block, in the order of the answer, and what deserves saying of what was left out."""
-    notes: list[str] = []
-    found: dict[str, Value] = {"dim": head_width(reading, label)}
-    found |= {"base": block.keys["rope_theta"]} if "rope_theta" in block.keys else {}
-    share = _share(reading, block, notes)
-    if share is not None:
-        found["partial_rotary_factor"] = share
-    width = reading.type.rule.get("rotary_dim")
-    turned = reading.integer(width) if width else None
-    if turned is not None:
-        found["rotary_dim"] = turned
-    found["rope_type"] = block.keys["rope_type"]
-    for name in TAKES.get(block.rope_type, ()):
-        if name in block.keys:
-            found[name] = block.keys[name]
-    _lengths(reading, block, found, context)
-    if _crashes(reading, block):
-        notes.append(
-            f"transformers fails on {block.rope_type} without head_dim; the plan is that of {found['dim'].value}"
-        )
-    convention, said = behaviour(reading, block, context)
-    return {**found, **convention}, [*notes, *said]
-
-
-def _crashes(reading: Reading, block: Block) -> bool:
-    """Some classes leave head_dim null, and these scalings of transformers cannot do with that."""
-    scaled = block.rope_type in ("yarn", "dynamic", "longrope")
-    return scaled and bool(reading.type.rule.get("null_head")) and reading.document.get("head_dim") is None
-
-
-def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
-    """The share of the head that turns: unscaled RoPE of most classes turns all, whatever the file says."""
-    share = block.keys.get("partial_rotary_factor")
-    if share is None or share.value == 1:
-        return None
-    if block.rope_type == "default" and not reading.type.rotary.startswith("partial"):
-        notes.append(f"{share.key} has no effect: unscaled, the class turns the whole head")
-        return None
-    return share
-
-
-def _lengths(reading: Reading, block: Block, found: dict[str, Value], context: Context) -> None:
-    """The longest context, where it decides something, and the length that a first call of the model has."""
-    longest = reading.integer("max_position_embeddings")
-    ratio = block.rope_type in ("yarn", "longrope") and ("factor" not in found or context.options.preset == "vllm")
-    if longest is not None and (ratio or block.rope_type == "dynamic"):
-        found["max_position_embeddings"] = longest
-    if block.rope_type in ("dynamic", "longrope"):
-        whole = context.options.preset == "vllm" and longest is not None
-        length = longest.value if whole and longest is not None else context.options.length
-        found["seq_len"] = Value(length, "rewritten", longest.key if longest else reading.where)

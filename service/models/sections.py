@@ -8,7 +8,7 @@ from service.models.addresses import ask
 from service.models.context import Context
 from service.models.plan import Address, Value
 from service.models.reading import Reading
-from service.models.rope_blocks import Block
+from service.models.rope_keys import Block
 
 SHARED = ("dim", "base", "pairing", "arithmetic")
 EXAMPLE_GRID = "2,3,4"
@@ -19,15 +19,13 @@ def sections_address(
 ) -> tuple[dict[str, Address], list[str]]:
     """The tables for positions on several axes; of text all axes are equal, and `tables` says the same."""
     rule: Mapping[str, Any] | None = reading.type.rule.get("mrope")
-    if rule is None or block.rope_type != "default":
+    if rule is None or block.rope_type != "default" or "frequencies" in parameters:
         return {}, []
     stated = block.keys.get("mrope_section") or block.keys.get("xdrope_section")
     own = rule.get("sections")
     if stated is None and own is None:
         return {}, []
     sections = stated or Value(own, "class default", reading.at("rope_parameters") + "/mrope_section")
-    if not isinstance(sections.value, list):
-        raise Refusal(sections.key, "type", "mrope_section must be a list of whole numbers")
     found = {name: value for name, value in parameters.items() if name in SHARED}
     width = (
         int(parameters["dim"].value * float(parameters["partial_rotary_factor"].value))

@@ -50,7 +50,7 @@ _STEPS: Mapping[str, Callable[[int, int], int]] = {
 
 def _term(reading: Reading, spec: Mapping[str, Any]) -> Value:  # noqa: PLR0911 - a line a word
     if "key" in spec:
-        return reading.needed(spec["key"], 0)
+        return _stated(reading, spec["key"])
     if "ratio" in spec:
         whole_width, parts = (reading.needed(key) for key in spec["ratio"])
         return whole_width.replaced(whole_width.value // parts.value)
@@ -71,6 +71,14 @@ def _term(reading: Reading, spec: Mapping[str, Any]) -> Value:  # noqa: PLR0911 
     terms = [size(reading, each) for each in spec[word]]
     values = [each.value for each in terms]
     return terms[0].replaced(sum(values) if word == "sum" else prod(values))
+
+
+def _stated(reading: Reading, key: str) -> Value:
+    """What a key says; 0 only where the class itself has 0."""
+    found = reading.needed(key, 0)
+    return (
+        reading.needed(key) if found.value == 0 and found.source == "config" and reading.type.fields.get(key) else found
+    )
 
 
 def grid(reading: Reading, picture: str, patch: str) -> tuple[str, tuple[int, int]]:

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.plan import Address, Value
-from service.models.reading import Reading
-from service.models.rope_blocks import Block
+from service.models.reading import Reading, kind
+from service.models.rope_keys import Block
 
 Found = tuple[dict[str, Any], dict[str, Address], tuple[str, ...]]
 NONE: Found = ({}, {}, ())
@@ -28,7 +29,12 @@ def temperature_of(reading: Reading, block: Block | None, context: Context, *, t
 
 def _llama4(reading: Reading, context: Context) -> Found:
     tuned = reading.find("attn_temperature_tuning")
-    if tuned is None or not tuned.value:
+    if tuned is None or tuned.value is None:
+        return NONE
+    if not isinstance(tuned.value, (bool, int)):
+        detail = f"attn_temperature_tuning is {kind(tuned.value)}; true or false is needed"
+        raise Refusal(tuned.key, "type", detail)
+    if not tuned.value:
         return NONE
     longest = reading.integer("max_position_embeddings")
     if context.options.preset == "vllm" and longest is not None and longest.value <= 32_768:

@@ -1,8 +1,9 @@
 """Writes `service/models/facts/transformers.json`: what the configuration classes of transformers say of positions.
 
 Run with the libraries of the oracle stage: `python -m tests.golden.make_model_facts`. One row a model type: the class,
-the fields that positions can depend on with their defaults, other names of fields, the configurations within it, and
-which rule its rotary module computes unscaled frequencies by. Facts only; the rules themselves are in `service.models`.
+the fields that positions can depend on with their defaults, other names of fields, the configurations within it,
+whether AutoModel maps it to a model (`backbone`), and which rule its rotary module computes unscaled frequencies by.
+Facts only; the rules themselves are in `service.models`.
 """
 
 import ast
@@ -25,7 +26,7 @@ POSITIONAL = re.compile(
     r"|interval|every_n|pattern|temperature|scale|multiplier|query_pre|logn|nope|qk_|attn_layer|full_attention|global"
     r"|local|hidden_dim|^dim$|^dims$|_dim$|sinusoid|trainable|num_mel|conv_pos|segment|downsample|merge|_size$|axial"
     r"|multi_query|^width|patcher|is_encoder_decoder|use_mem|attn_config|with_cls|class_token|register|type_vocab"
-    r"|block_types|pos_emb|prediction|normalize|norm_before|bidirectional|is_causal|is_decoder|prefix|block_length|mlp_layer"
+    r"|block_types|pos_?emb|^architecture$|frames_per|prediction|normalize|norm_before|bidirectional|is_causal|is_decoder|prefix|block_length|mlp_layer"
 )
 DULL = re.compile(
     r"dropout|_prob$|initializer|token_id$|_index$|act$|vocab_size$|intermediate|loss|projector_hidden_act"
@@ -136,8 +137,11 @@ def facts() -> dict[str, Any]:
         for name, rules in rotary_modules(module).items():
             rotary.setdefault(name, rules)
     rows: dict[str, Any] = {}
+    backbones: Any = importlib.import_module("transformers.models.auto.modeling_auto").MODEL_MAPPING_NAMES
     for key, cls in sorted(types.items()):
         row: dict[str, Any] = {"class": cls.__name__, "fields": fields_of(cls)}
+        if key in backbones:
+            row["backbone"] = True
         if not cls.model_type:
             row["nameless"] = True
         if cls.attribute_map:

@@ -65,3 +65,8 @@ def frequencies(of: Use) -> NDArray[np.float32]:
 def inv_freq(base: float, width: int) -> NDArray[np.float64]:
     """The plain formula, written anew."""
     return np.array([base ** (-2 * pair / width) for pair in range(width // 2)])
+
+
+def said(of: Use, words: str) -> bool:
+    """Whether one of its notes says so."""
+    return any(words in note for note in of.notes)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.models.catalogue import checkpoints
 from tests.clients import Client
 from tests.models.fixtures import JSON, check_layers, check_rope, fetched, fixtures, resolved
 from tests.oracles.exact import ulps_apart
@@ -276,3 +277,21 @@ CHECKS: Mapping[str, Callable[[Client, Mapping[str, Any]], None]] = {
     "non-RoPE, intent differs": plain,
     "gguf rule": gguf,
 }
+
+
+def test_checkpoints_hold_what_was_published() -> None:
+    """Every checkpoint says where its values are from; those with a file here hold that file's."""
+    assert len(checkpoints()) >= 60
+    assert all(row["source"] for row in checkpoints().values())
+    here = {name: row for name, row in checkpoints().items() if name in FIXTURES}
+    assert len(here) >= 60
+    assert {row["source"] for row in here.values()} == {"the published file"}
+    for name, row in here.items():
+        assert within(row["config"], FIXTURES[name]["config"]), name
+
+
+def within(part: Any, whole: Any) -> bool:
+    """Whether every key of an object, and of the objects in it, is in another with the same value."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(key in whole and within(value, whole[key]) for key, value in part.items())
+    return bool(part == whole)

@@ -7,7 +7,7 @@ import pytest
 
 from service.engine.errors import Refusal
 from service.models import Plan, Use, resolve
-from tests.models.plans import values
+from tests.models.plans import refusal, values
 
 
 def plan(**keys: Any) -> Plan:
@@ -80,9 +80,8 @@ def test_a_picture_of_too_many_patches() -> None:
     assert "makes a table of 10000000000000001 rows" in detail
 
 
-def test_a_table_without_rows_has_a_look_up_alone() -> None:
-    use = next(each for each in plan(model_type="bert", max_position_embeddings=0).uses if each.encoding == "learned")
-    assert set(use.addresses) == {"lookup"}
+def test_a_table_without_rows_is_refused() -> None:
+    assert refusal("bert", max_position_embeddings=0).parameter == "/max_position_embeddings"
 
 
 def test_a_key_of_null_is_what_the_code_holds() -> None:

@@ -1,6 +1,7 @@
 """From a configuration to a plan: types, parts, sizes, presets."""
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
         ([], None, "/"),
         ({"model_type": "llava", "text_config": {"model_type": "lama"}}, None, "/text_config/model_type"),
         ({"model_type": "llava", "text_config": [1]}, None, "/text_config"),
-        ({"model_type": "step3p5"}, None, "/model_type"),
+        ({"model_type": "llava", "text_config": {"model_type": 3}}, None, "/text_config/model_type"),
     ],
 )
 def test_types_that_are_refused(config: object, assume: str | None, place: str) -> None:
@@ -91,7 +92,8 @@ def test_parts_are_walked() -> None:
 def test_a_part_that_is_missing_is_the_classes_own() -> None:
     (words,) = [each for each in resolve({"model_type": "llava"}).uses if each.encoding == "rope"]
     assert (words.scope, words.model_type, values(words)["dim"]) == ("/text_config", "llama", 128)
-    assert [each.scope for each in resolve({"model_type": "llava", "text_config": None}).uses] == ["/vision_config"]
+    (null,) = [each for each in resolve({"model_type": "llava", "text_config": None}).uses if each.encoding == "rope"]
+    assert values(null) == values(words)
 
 
 def test_an_old_file_with_the_texts_keys_at_the_top() -> None:
@@ -116,9 +118,17 @@ def test_a_part_under_an_older_name_of_its_type() -> None:
 
 
 def test_a_part_that_is_not_known_is_said_to_be() -> None:
-    (part,) = [each for each in resolve({"model_type": "dots3_note"}).uses if each.scope == "/text_config"]
+    (part,) = [each for each in resolve({"model_type": "esmfold2"}).uses if each.scope == "/msa_encoder"]
     assert (part.encoding, part.scheme, part.layers) == ("unknown", None, None)
-    assert "does not read" in part.notes[0]
+    assert "not known here yet" in part.notes[0]
+
+
+def test_a_whole_model_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a type is that a later transformers brings, until its positions are read."""
+    monkeypatch.setattr(sys.modules["service.models.resolve"], "has_positions", lambda _name: False)
+    place, detail = refused({"model_type": "convnext"})
+    assert place == "/model_type"
+    assert "its positions are not known here yet" in detail
 
 
 def test_parts_within_parts_end() -> None:
@@ -129,10 +139,11 @@ def test_parts_within_parts_end() -> None:
 
 
 def test_an_older_name_is_read_where_no_other_stands() -> None:
-    config = {"model_type": "recurrent_gemma", "hidden_size": 64, "num_attention_heads": 4, "n_positions": 77}
-    scaled = {**config, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
-    (found,) = [each for each in resolve(scaled).uses if each.encoding == "rope"]
-    assert sources(found)["max_position_embeddings"] == ("config", "/n_positions")
+    config = {"model_type": "chameleon_vqgan"}
+    assert resolve(config).uses[0].encoding == "none"
+    clap = {"model_type": "musicflamingo", "audio_config": {"model_type": "audioflamingo3_encoder", "d_model": 640}}
+    (frames,) = [each for each in resolve(clap).uses if each.encoding == "rope-axes"]
+    assert sources(frames)["dim"] == ("config", "/audio_config/d_model")
 
 
 # Sizes

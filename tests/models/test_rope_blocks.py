@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 
 from service.engine.errors import Refusal
-from service.models import Options, Use, resolve
-from tests.models.plans import answers, frequencies, inv_freq, plan, refusal, sources, use, values
+from service.models import Options, resolve
+from tests.models.plans import answers, frequencies, inv_freq, plan, refusal, said, sources, use, values
 
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 1024}
-
-
-def said(of: Use, word: str) -> bool:
-    return any(word in note for note in of.notes)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +94,7 @@ def test_a_base_within_the_block_wins_over_one_beside_it() -> None:
         ({"rope_scaling": {"type": "zzz"}}, "/rope_scaling/type", "default, linear"),
         ({"rope_scaling": {"type": 5}}, "/rope_scaling/type", "a string is needed"),
         ({"rope_scaling": {"type": "linear"}}, "/rope_scaling/factor", "factor is missing"),
-        ({"rope_scaling": {"type": "linear", "factor": "2x"}}, "/rope_scaling/factor", "factor is 2x"),
+        ({"rope_scaling": {"type": "linear", "factor": "2x"}}, "/rope_scaling/factor", "factor is a string (2x)"),
         ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "/rope_scaling/factor", "factor is 0.5"),
         ({"rope_scaling": [1]}, "/rope_scaling", "a JSON object is needed"),
         ({"rope_theta": "big"}, "/rope_theta", "a number is needed"),
@@ -176,8 +172,14 @@ def test_most_classes_ignore_a_share_unless_they_scale() -> None:
     assert said(found, "/partial_rotary_factor has no effect")
     scaled = use("llama", partial_rotary_factor=0.5, rope_scaling={"type": "linear", "factor": 2})
     assert scaled.facts["rotary_dim"] == 8
-    refused = refusal("stablelm", partial_rotary_factor=0.2)
-    assert (refused.parameter, refused.code) == ("/partial_rotary_factor", "odd")
+
+
+def test_an_odd_share_turns_a_channel_more() -> None:
+    odd = use("stablelm", partial_rotary_factor=0.2)
+    assert (values(odd)["rotary_dim"], values(odd)["rope_type"]) == (4, "frequencies")
+    assert len(values(odd)["frequencies"]) == 2
+    assert said(odd, "/partial_rotary_factor makes the odd width 3: 4 channels turn")
+    assert refusal("stablelm", partial_rotary_factor=0.2, rope_theta=0).parameter == "/rope_theta"
 
 
 def test_a_rotary_share_by_another_name() -> None:

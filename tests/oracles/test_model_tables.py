@@ -292,3 +292,50 @@ def test_learned_tables_of_other_sizes(direct: Client, by_config: dict[str, list
     assert tables
     for facts in tables:
         assert shapes[facts["tensor"]] == facts["table"]
+
+
+def test_the_seconds_of_music_flamingo(direct: Client) -> None:
+    """Windows that start at 0 and 30 seconds, four frames each: the module's cosines and sines by the plan's axes."""
+    torch, owner = library("torch"), library("transformers.models.musicflamingo.modeling_musicflamingo")
+    config = library("transformers").CONFIG_MAPPING["musicflamingo"]()
+    seconds = torch.tensor([[0.0, 0.04, 0.08, 0.12], [30.0, 30.04, 30.08, 30.12]])
+    theirs = owner.MusicFlamingoRotaryEmbedding(config)(seconds, 4)
+    plan = resolved(direct, {"model_type": "musicflamingo"})
+    [use] = [use for use in plan["uses"] if use["encoding"] == "rope-axes"]
+    positions = []
+    for window in seconds.double().numpy():
+        start = np.round(window[0] / (config.audio_frame_step * 4 * 4))
+        for frame, second in enumerate(window):
+            scaled = -2 * np.pi * second / config.max_position_embeddings
+            positions.append([scaled * start, scaled * 2 * np.pi * frame])
+    ours = fetched(direct, {**use["addresses"]["tables"], "body": {"positions": positions}})
+    near = 1e-5 * np.maximum(1, np.abs(positions).max())
+    for name, table in zip(("cos", "sin"), theirs, strict=True):
+        assert np.abs(ours[name] - table.numpy().reshape(8, -1)).max() <= near
+
+
+def test_the_width_that_clvp_turns(direct: Client) -> None:
+    owner = library("transformers.models.clvp.modeling_clvp")
+    for given in ({}, {"projection_dim": 960, "num_attention_heads": 12}):
+        config = library("transformers").CONFIG_MAPPING["clvp_encoder"](**given)
+        theirs = owner.ClvpRotaryPositionalEmbedding(config).inv_freq.numpy()
+        [use] = resolved(direct, {"model_type": "clvp_encoder", **given})["uses"]
+        ours = fetched(direct, use["addresses"]["frequencies"])["frequencies"]
+        assert ulps_apart(ours, theirs).max() <= 2
+
+
+def test_the_axes_of_v_jepa_2(direct: Client) -> None:
+    """The plan's rotation of a small clip against the class's own function, axis by axis."""
+    torch, owner = library("torch"), library("transformers.models.vjepa2.modeling_vjepa2")
+    given = {"hidden_size": 52, "num_attention_heads": 2, "crop_size": 32, "frames_per_clip": 4}
+    [use, _] = resolved(direct, {"model_type": "vjepa2", **given})["uses"]
+    x = np.random.default_rng(3).uniform(-1, 1, (8, 26)).astype(np.float32)
+    ours = fetched(direct, {**use["addresses"]["rotation"], "body": {"tensors": {"q": x.tolist()}}})["q"]
+    frames, rest = np.divmod(np.arange(8), 4)
+    rows, columns = np.divmod(rest, 2)
+    turned = [
+        owner.rotate_queries_or_keys(torch.tensor(x[None, None, :, 8 * axis : 8 * axis + 8]), torch.tensor(at).float())
+        for axis, at in enumerate((frames, rows, columns))
+    ]
+    theirs = np.concatenate([*(each[0, 0].numpy() for each in turned), x[:, 24:]], axis=1)
+    assert np.abs(ours - theirs).max() <= 2e-6

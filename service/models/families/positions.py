@@ -12,11 +12,13 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.families.special import SPECIAL
+from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
-from service.models.reading import Reading
+from service.models.reading import Reading, kind
 from service.models.sizes import size
 
 TOWERS = ("vision-tower", "audio-tower")
@@ -90,9 +92,8 @@ def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group
         first = rule["padding_idx"].value + 1
     more = {"length": str(max(1, min(context.options.length, rows.value - first)))}
     addresses = {"lookup": ask("learned", "lookup", rule, **more).address()}
-    if rows.value and dim.value:
-        initial = ask("encodings", "learned", {"rows": rows, "dim": dim, **rule}, std="0.02", **more)
-        addresses["initial"] = initial.address()
+    initial = ask("encodings", "learned", {"rows": rows, "dim": dim, **rule}, std="0.02", **more)
+    addresses["initial"] = initial.address()
     return Use(
         role=_role(table["tensor"], context),
         scope=reading.where,
@@ -158,9 +159,15 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
 
 
 def _holds(reading: Reading, key: str, wanted: Any) -> bool:
+    """Whether a flag or a word is what a row is for; refuses what is of neither kind."""
     found = reading.find(key)
     value = None if found is None else found.value
-    return value in wanted if isinstance(wanted, list) else value == wanted
+    choices = wanted if isinstance(wanted, list) else [wanted]
+    words = any(isinstance(each, str) for each in choices)
+    if found is not None and value is not None and not isinstance(value, str if words else bool):
+        needed = "a string" if words else "true or false"
+        raise Refusal(found.key, "type", f"{key} is {kind(value)} ({echo(value)}); {needed} is needed")
+    return value in choices
 
 
 def _parameter(reading: Reading, spec: Any) -> Value:

@@ -7,6 +7,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.families.rotations import clvp, musicflamingo, vjepa2
 from service.models.families.towers import (
     boxes,
     dab_detr,
@@ -15,6 +16,7 @@ from service.models.families.towers import (
     pvt,
     sam_prompt,
     spectrogram,
+    timm,
     videomae,
     vit_mae,
     vivit,
@@ -144,7 +146,7 @@ def _parts(reading: Reading) -> dict[str, Any]:
     added = reading.find("position_biased_input")
     return {
         "pos_att_type": parts,
-        "absolute_positions_added": added is None or added.value is not False,
+        "absolute_positions_added": added is None or added.value is None or reading.flag("position_biased_input"),
         "attention_scale": f"1/sqrt(head_dim*{1 + len(parts)})",
     }
 
@@ -227,6 +229,7 @@ def reformer(reading: Reading, _context: Context) -> Iterator[Use]:
 
 SPECIAL: Mapping[str, Special] = {
     "boxes": boxes,
+    "clvp": clvp,
     "florence": florence,
     "beit": beit,
     "dab_detr": dab_detr,
@@ -236,6 +239,7 @@ SPECIAL: Mapping[str, Special] = {
     "levit": levit,
     "maskformer": maskformer,
     "mpt": mpt,
+    "musicflamingo": musicflamingo,
     "patchtst": patchtst,
     "perceiver": perceiver,
     "pvt": pvt,
@@ -244,8 +248,10 @@ SPECIAL: Mapping[str, Special] = {
     "spectrogram": spectrogram,
     "swin": swin,
     "swin_v2": swin_v2,
+    "timm": timm,
     "videomae": videomae,
     "vit_mae": vit_mae,
     "vivit": vivit,
+    "vjepa2": vjepa2,
     "yolos": yolos,
 }

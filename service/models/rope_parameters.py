@@ -1,0 +1,160 @@
+"""The parameters of one RoPE: how wide heads are, how much of them turns, and what the block says of frequencies."""
+
+from collections.abc import Mapping, Sequence
+
+from service.engine.errors import Refusal
+from service.engine.numbers.single import float32_frequencies
+from service.engine.rotation.scaling import TAKES
+from service.models.context import Context
+from service.models.plan import Value
+from service.models.presets import behaviour
+from service.models.reading import Reading, numeric
+from service.models.rope_keys import Block
+
+LEAST_BASE, MOST_BASE = 1e-19, 1e100
+
+
+def head_width(reading: Reading, label: str | None) -> Value:
+    """How many channels a head that turns has, by the class's own rule."""
+    rule = reading.type.rule
+    key = rule.get("head_of", {}).get(label) or rule.get("head", "head_dim")
+    _refuse_null_head(reading)
+    # A class without such a field takes the file's head_dim after it has set its own.
+    stated = reading.document.get("head_dim") if "head_dim" not in reading.type.fields else None
+    if stated is not None and not rule.get("head_fixed"):
+        return reading.needed("head_dim")
+    if "head_sum" in rule:
+        return _summed(reading, rule["head_sum"])
+    if key != "ratio":
+        given = reading.integer(key, 0)
+        if given is not None and given.value:
+            return given
+        if given is not None and given.source == "config" and key != "head_dim":
+            return reading.needed(key)
+    if label in rule.get("head_rest", {}):
+        return _rest(reading, *rule["head_rest"][label])
+    return _ratio(reading)
+
+
+def _refuse_null_head(reading: Reading) -> None:
+    if "head_dim" in reading.document and reading.document["head_dim"] is None:
+        own = reading.type.fields.get("head_dim", 1 if reading.type.rule.get("head") else None)
+        if own is not None:
+            detail = f"head_dim is null, and {reading.type.name} has no rule for that: leave it out for {own}"
+            raise Refusal(reading.at("head_dim"), "type", detail)
+
+
+def _ratio(reading: Reading) -> Value:
+    """The width of the model over its heads."""
+    rule = reading.type.rule
+    width, heads = reading.needed(rule.get("width", "hidden_size")), reading.needed("num_attention_heads")
+    if width.value < heads.value or (width.value % heads.value and not rule.get("floors")):
+        first, second = (each.key.rpartition("/")[2] for each in (width, heads))
+        detail = f"{first} is {width.value} and {second} is {heads.value}: the heads have no whole width"
+        raise Refusal(heads.key, "conflict", detail)
+    return width.replaced(rule.get("times", 1) * width.value // heads.value)
+
+
+def _rest(reading: Reading, whole_key: str, part_key: str) -> Value:
+    """What a part leaves of a head."""
+    width, part = reading.needed(whole_key), reading.needed(part_key, 0)
+    if part.value >= width.value:
+        detail = f"{whole_key} is {width.value} and {part_key} {part.value}: no channel is left to turn"
+        raise Refusal(part.key, "conflict", detail)
+    return width.replaced(width.value - part.value)
+
+
+def _summed(reading: Reading, keys: Sequence[str]) -> Value:
+    first, *others = (reading.needed(key) for key in keys)
+    return first.replaced(first.value + sum(other.value for other in others))
+
+
+def parameters_of(
+    reading: Reading, label: str | None, block: Block, context: Context
+) -> tuple[dict[str, Value], list[str]]:
+    """Our parameters of a block, in the order of the answer, and what deserves saying of what was left out."""
+    notes: list[str] = []
+    found: dict[str, Value] = {"dim": head_width(reading, label)}
+    found |= {"base": block.keys["rope_theta"]} if "rope_theta" in block.keys else {}
+    share = _share(reading, block, notes)
+    if share is not None and _odd(found["dim"], share) and block.rope_type == "default":
+        return {**_odd_width(found, share, notes), **_convention(reading, block, context, notes)}, notes
+    if share is not None:
+        found["partial_rotary_factor"] = share
+    width = reading.type.rule.get("rotary_dim")
+    turned = reading.integer(width) if width else None
+    if turned is not None:
+        found["rotary_dim"] = turned
+    found["rope_type"] = block.keys["rope_type"]
+    for name in TAKES.get(block.rope_type, ()):
+        if name in block.keys:
+            found[name] = block.keys[name]
+    _lengths(reading, block, found, context)
+    if _crashes(reading, block):
+        notes.append(
+            f"transformers fails on {block.rope_type} without head_dim; the plan is that of {found['dim'].value}"
+        )
+    return {**found, **_convention(reading, block, context, notes)}, notes
+
+
+def _convention(reading: Reading, block: Block, context: Context, notes: list[str]) -> dict[str, Value]:
+    convention, said = behaviour(reading, block, context)
+    notes += said
+    return convention
+
+
+def _odd(dim: Value, share: Value) -> bool:
+    """Whether the share makes an odd width, of which the head has one channel more."""
+    turned = _part(dim, share)
+    return turned % 2 == 1 and turned < dim.value
+
+
+def _part(dim: Value, share: Value) -> int:
+    part = numeric(share).value * dim.value
+    return int(part) if 0 < part <= dim.value else 0
+
+
+def _odd_width(found: Mapping[str, Value], share: Value, notes: list[str]) -> dict[str, Value]:
+    """An odd width: the class turns one channel more, by the frequencies of the odd one."""
+    turned = _part(found["dim"], share)
+    base = numeric(found["base"])
+    if not LEAST_BASE <= base.value <= MOST_BASE:
+        detail = f"the base is {base.value}; it must be at least {LEAST_BASE} and at most {MOST_BASE}"
+        raise Refusal(base.key, "out_of_range", detail, limit=LEAST_BASE if base.value < LEAST_BASE else MOST_BASE)
+    notes.append(f"{share.key} makes the odd width {turned}: {turned + 1} channels turn, by base^(-2 k / {turned})")
+    frequencies = float32_frequencies(float(base.value), turned, (turned + 1) // 2)
+    return {
+        "dim": found["dim"],
+        "rotary_dim": share.replaced(turned + 1),
+        "rope_type": share.replaced("frequencies"),
+        "frequencies": base.replaced([float(each) for each in frequencies]),
+    }
+
+
+def _crashes(reading: Reading, block: Block) -> bool:
+    """Some classes leave head_dim null, and these scalings of transformers cannot do with that."""
+    scaled = block.rope_type in ("yarn", "dynamic", "longrope")
+    return scaled and bool(reading.type.rule.get("null_head")) and reading.document.get("head_dim") is None
+
+
+def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
+    """The share of the head that turns: unscaled RoPE of most classes turns all, whatever the file says."""
+    share = block.keys.get("partial_rotary_factor")
+    if share is None or share.value == 1:
+        return None
+    if block.rope_type == "default" and not reading.type.rotary.startswith("partial"):
+        notes.append(f"{share.key} has no effect: unscaled, the class turns the whole head")
+        return None
+    return share
+
+
+def _lengths(reading: Reading, block: Block, found: dict[str, Value], context: Context) -> None:
+    """The longest context, where it decides something, and the length that a first call of the model has."""
+    longest = reading.integer("max_position_embeddings")
+    ratio = block.rope_type in ("yarn", "longrope") and ("factor" not in found or context.options.preset == "vllm")
+    if longest is not None and (ratio or block.rope_type == "dynamic"):
+        found["max_position_embeddings"] = longest
+    if block.rope_type in ("dynamic", "longrope"):
+        whole = context.options.preset == "vllm" and longest is not None
+        length = longest.value if whole and longest is not None else context.options.length
+        found["seq_len"] = Value(length, "rewritten", longest.key if longest else reading.where)
