@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from service.api import advice, bundle, catalogue, docs, health, inference, models, refusals, schemes
+from service.api import advice, bundle, catalogue, docs, explained, health, inference, models, refusals, schemes
 from service.api.bodies import Limits
 from service.api.door import Door
 from service.api.limits import Budget
@@ -62,6 +62,7 @@ def create_app(settings: Settings) -> Service:
     bundle.install(app, resources)
     inference.install(app, resources)
     docs.install(app, settings.docs)
+    explained.install(app, resources)
     return app
 
 

@@ -37,13 +37,23 @@ HTML = "text/html; charset=utf-8"
 CSS = "text/css; charset=utf-8"
 JAVASCRIPT = "text/javascript; charset=utf-8"
 
+EXPLORER_MODULES = (
+    "asking",
+    "body",
+    "examples",
+    "form",
+    "main",
+    "models",
+    "rows",
+    "safetensors",
+    "side",
+    "snippets",
+    "state",
+)
 EXPLORER = {
     "/web/page.css": ("page.css", CSS),
     "/web/explorer.css": ("explorer.css", CSS),
-    **{
-        f"/web/explorer/{name}.js": (f"explorer/{name}.js", JAVASCRIPT)
-        for name in ("main", "side", "form", "state", "safetensors", "snippets")
-    },
+    **{f"/web/explorer/{name}.js": (f"explorer/{name}.js", JAVASCRIPT) for name in EXPLORER_MODULES},
 }
 SWAGGER_UI = {
     "/docs": ("docs.html", HTML),
@@ -58,7 +68,7 @@ def install(app: FastAPI, docs: Literal["on", "off"]) -> None:
     _add(app, "/", lambda: _page(_landing(docs)))
     for path, (name, media_type) in EXPLORER.items():
         _add(app, path, partial(_file, name, media_type))
-    _add(app, "/problems", lambda: _page(_problem_list()))
+    _add(app, "/problems", _problem_list)
     app.router.add_route("/problems/{slug}", _problem, methods=["GET"])
     if docs == "on":
         _add(app, "/openapi.json", lambda: Fixed(committed(), "application/json"))
@@ -95,8 +105,6 @@ def _landing(docs: Literal["on", "off"]) -> str:
     return text if docs == "on" else re.sub("<!--docs-->.*?<!--/docs-->", "", text, flags=re.DOTALL)
 
 
-# Problem types
-
 _FRAME = """\
 <!doctype html>
 <html lang="en">
@@ -108,12 +116,21 @@ _FRAME = """\
 <link rel="stylesheet" href="{root}web/page.css">
 </head>
 <body>
+<nav aria-label="Pages"><p><a href="{root}.">Posenc</a></p></nav>
 <main>
 {content}
 </main>
 </body>
 </html>
 """
+
+
+def framed(title: str, root: str, content: str) -> Fixed:
+    """A page around its content; `root` leads from it to the first page."""
+    return _page(_FRAME.format(title=escape(title), root=root, content=content))
+
+
+# Problem types
 
 
 async def _problem(request: Request) -> Response:
@@ -133,13 +150,13 @@ def _explained(slug: str) -> Fixed:
         "request and what would do; <code>instance</code> is the request's id.</p>\n"
         '<p><a href="../problems">All problem types</a></p>'
     )
-    return _page(_FRAME.format(title=escape(kind.title), root="../", content=content))
+    return framed(kind.title, "../", content)
 
 
-def _problem_list() -> str:
+def _problem_list() -> Fixed:
     entries = "\n".join(_listed(kind) for kind in PROBLEMS.values())
     content = f"<h1>Problem types</h1>\n<p>Every refusal is a problem document (RFC 9457).</p>\n<dl>\n{entries}\n</dl>"
-    return _FRAME.format(title="Problem types", root="", content=content)
+    return framed("Problem types", "", content)
 
 
 def _listed(kind: ProblemType) -> str:

@@ -22,9 +22,10 @@ def choices(scheme: AnyScheme) -> dict[str, Schema]:
 def variations(scheme: AnyScheme) -> list[Tensors]:
     """The tensors of every example, and of what it becomes with another value of each named choice."""
     found = []
+    named = choices(scheme)
     for each in scheme.examples:
         plain = parameters_of(scheme, each)
-        varied = [{**plain, name: value} for name, choice in choices(scheme).items() for value in choice["enum"]]
+        varied = [{**plain, name: value} for name, choice in named.items() for value in choice["enum"]]
         for query in (plain, *varied):
             try:
                 found.append(scheme.tensors(scheme.params.model_validate(query), example_arrays(each)))

@@ -170,6 +170,7 @@ def own_table(params: Params, inputs: Inputs) -> Sequence | None:
 class Scheme(Generic[P, S]):
     """One encoding, bias, mask, analysis or operation.
 
+    `explanation`                  what it is and what for, in plain words; `description` has the formula
     `tensors(params, inputs)`      name -> axes, shape, dtype, and every refusal that parameters alone allow
     `sequence(params, inputs)`     where its rows lie in an endless table, if they do (then blocks are shared)
     `prepare(params, inputs)`      small state, computed once and shared by all blocks
@@ -188,6 +189,7 @@ class Scheme(Generic[P, S]):
     family: str
     name: str
     title: str
+    explanation: str
     description: str
     reference: str
     params: type[P]
