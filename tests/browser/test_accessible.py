@@ -1,4 +1,4 @@
-"""Every page, and the explorer in its states, as assistive technology has them: on a screen, on a phone, light and dark."""
+"""Every page, and the explorer in its states, as assistive technology has them: large and small, light and dark."""
 
 import os
 from pathlib import Path
