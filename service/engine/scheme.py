@@ -183,6 +183,7 @@ class Scheme(Generic[P, S]):
     `infinite`                     whether some parameters make infinities, which JSON cannot hold
     `alternatives`                 the arrays that are not required are alternatives: the body holds one of them
     `structured`                   parameters that are JSON objects or lists: stated in a JSON body, not in the query
+    `named`                        what the indices of an axis are called, where they are no numbers
     `listed`                       parameters that are lists: stated in the query or, where long, in a JSON body
     """
 
@@ -213,6 +214,7 @@ class Scheme(Generic[P, S]):
     alternatives: bool = False
     structured: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -137,6 +137,7 @@ SCHEME: Scheme[Precision, Differences] = Scheme(
     description=DESCRIPTION,
     reference="Su et al., RoFormer, 2021, in the arithmetics of PyTorch model code and of llama.cpp",
     params=Precision,
+    named={"arithmetic": ARITHMETICS, "other": ARITHMETICS},
     rounding="faithful",
     tensors=_tensors,
     prepare=_prepare,

@@ -2,8 +2,7 @@
 
 import { element } from "./form.js";
 
-export function tableOf({ tensors, rows }) {
-  const [{ name, shape, kind }] = tensors;
+export function tableOf({ first: { name, shape, kind }, rows }) {
   const width = rows[0]?.length ?? 0;
   const last = shape.at(-1) ?? 1;
   const caption = `First rows of ${name}: ${shape.join(" x ") || "one value"}, ${kind}`;

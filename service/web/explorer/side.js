@@ -127,7 +127,7 @@ export class Side {
     try {
       const answer = await beginning(this.at(parameters, ".safetensors"), body, signal);
       if (answer.problem) return this.refused(answer.problem);
-      this.shown = readBeginning(answer.buffer, ROWS, COLUMNS);
+      this.shown = readBeginning(answer.buffer, Object.keys(this.entry.tensors), ROWS, COLUMNS);
       this.accepted();
       await this.showPicture(parameters, body, signal);
     } catch (error) {
@@ -142,8 +142,8 @@ export class Side {
   refused(problem) {
     const errors = problem.errors ?? [];
     showFaults(this.form.fields, this.id, errors);
-    this.body.mark(errors.some(({ pointer }) => pointer !== undefined));
     const beside = errors.filter(({ parameter }) => !this.form.fields.has(parameter));
+    this.body.mark(beside.length > 0 || !errors.length);
     const told = beside.length || !errors.length ? [problem.detail] : errors.map(({ detail }) => detail);
     this.tell(told);
     this.status.classList.add("refused");

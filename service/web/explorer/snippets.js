@@ -22,7 +22,6 @@ export function snippet(language, { entry, parameters, body }, shown, base) {
   return LANGUAGES[language][1]({ entry, shown, at, body: onOneLine(body) });
 }
 
-const ofOneKind = (tensors) => new Set(tensors.map(({ dtype, shape }) => `${dtype} ${shape}`)).size === 1;
 const isBrain = (tensors) => tensors.some(({ dtype }) => dtype === "BF16");
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const quoted = (text) => JSON.stringify(text);
@@ -34,7 +33,7 @@ const single = (text) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'"
 const variable = (name) => name.replaceAll(/\W/g, "_");
 
 function curl({ entry, shown, at, body }) {
-  const extension = isBrain(shown.tensors) || !ofOneKind(shown.tensors) ? ".safetensors" : ".npy";
+  const extension = isBrain(shown.tensors) || shown.tensors.length > 1 ? ".safetensors" : ".npy";
   const posted = body ? ` \\\n  -H 'Content-Type: application/json' --data ${shell(body)}` : "";
   return `curl -s ${shell(at(extension))} -o ${entry.name}${extension}${posted}`;
 }
@@ -45,7 +44,7 @@ function python({ shown, at, body }) {
   const begin = `import io\n${imported}\n\nimport numpy as np\n\n`;
   const loaded = (extension, name) =>
     `${begin}${opened(at(extension))}    ${name} = np.load(io.BytesIO(answer.read()))\n`;
-  if (ofOneKind(shown.tensors)) return loaded(".npy", shown.tensors.map(({ name }) => variable(name)).join(", "));
+  if (shown.tensors.length === 1) return loaded(".npy", variable(shown.tensors[0].name));
   return loaded(".npz", "tensors") + shown.tensors.map(({ name }) => `${variable(name)} = tensors[${quoted(name)}]\n`).join("");
 }
 
