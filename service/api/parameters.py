@@ -6,7 +6,6 @@ union with null, which no query can say: the union is flattened.
 """
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from service.engine.quantities import LONGEST_LIST
@@ -19,10 +18,14 @@ _ITEMS = {"minLength": "minItems", "maxLength": "maxItems"}
 _FORMATS = {"integer": "int64", "number": "double"}
 
 
-@cache
+_made: dict[type[Params], Schema] = {}
+
+
 def _given(params: type[Params]) -> Schema:
-    """pydantic's schema, which takes it tens of milliseconds."""
-    return params.model_json_schema()
+    """pydantic's schema, made once: it takes tens of milliseconds."""
+    if params not in _made:
+        _made[params] = params.model_json_schema()
+    return _made[params]
 
 
 def parameters_schema(scheme: Scheme[Any, Any]) -> Schema:

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +74,7 @@ def json(_options: Options) -> list[Line]:
         read(service.port, path, most=64 << 20)
         growth = Growth(service.pid)
         begun = time.perf_counter()
-        late = health_while(service, lambda: _read_thrice(service, path))
+        (late,) = health_while([service], lambda: _read_thrice(service, path))
         seconds, grown = time.perf_counter() - begun, growth.peak
     return [
         Line("JSON of 8 million values, streamed", f"{seconds:.1f} s", "", "", "", None),
@@ -89,25 +89,28 @@ def _read_thrice(service: Running, path: str) -> None:
         subprocess.run(["curl", "-sfo", "/dev/null", f"http://127.0.0.1:{service.port}{path}"], check=True)
 
 
-def health_while(service: Running, work: Callable[[], None]) -> list[float]:
-    """Seconds of every health check, one after the other, while something else is done in another process."""
+def health_while(services: Sequence[Running], work: Callable[[], None]) -> list[list[float]]:
+    """Seconds of every health check of each server, in turn, while something else is done in another process."""
     worker = threading.Thread(target=work)
     worker.start()
-    connection = http.client.HTTPConnection("127.0.0.1", service.port)
-    late = []
+    connections = [http.client.HTTPConnection("127.0.0.1", service.port) for service in services]
+    late: list[list[float]] = [[] for _ in services]
     while worker.is_alive():
-        begun = time.perf_counter()
-        connection.request("GET", "/health/live")
-        connection.getresponse().read()
-        late.append(time.perf_counter() - begun)
+        for connection, found in zip(connections, late, strict=True):
+            begun = time.perf_counter()
+            connection.request("GET", "/health/live")
+            connection.getresponse().read()
+            found.append(time.perf_counter() - begun)
         time.sleep(0.002)
     return late
 
 
-def health_line(late: list[float]) -> Line:
+def health_line(late: list[float], idle: list[float] | None = None) -> Line:
+    """Beside what an idle server takes at the same time: how far the machine itself is behind."""
     slow = statistics.quantiles(late, n=100)[98] * 1e3
+    peer = "" if idle is None else f"{statistics.quantiles(idle, n=100)[98] * 1e3:.1f} ms: an idle server"
     name = "/health/live meanwhile, 99th percentile"
-    return Line(name, f"{slow:.1f} ms ({len(late):,} asked)", "", "", "< 25 ms", slow < 25)
+    return Line(name, f"{slow:.1f} ms ({len(late):,} asked)", peer, "", "< 25 ms", slow < 25)
 
 
 def rotation(options: Options) -> list[Line]:

@@ -1,5 +1,7 @@
 """A flood of pictures, none of which was drawn before, and how long /health/live takes meanwhile."""
 
+from functools import partial
+
 from tests.benchmarks.figures import Line, Options
 from tests.benchmarks.large import health_line, health_while
 from tests.benchmarks.load import Ask, Load, load
@@ -19,13 +21,17 @@ def flood(_options: Options) -> list[Line]:
     """64 clients that ask at once, again and again, whatever they are told."""
     lines = []
     for name, path in FLOODS.items():
-        with running(SERVICE, "/health/live") as service:
+        with running(SERVICE, "/health/live") as service, running(SERVICE, "/health/live") as idle:
             first_answer(service.port, path.replace("@", "0"))
             found: list[Load] = []
             ask = Ask(path, connections=CLIENTS, may_refuse=True)
-            late = health_while(service, lambda: found.append(load(service, ask, SECONDS, core=None)))  # noqa: B023 - within
+            asked = partial(load, service, ask, SECONDS, core=None)
+            late, meanwhile = health_while([service, idle], lambda: found.append(asked()))  # noqa: B023 - it ends here
         (load_found,) = found
         drawn = load_found.rate - load_found.refused
         what = f"{drawn:.1f} drawn a second, {load_found.refused:,.0f} refused"
-        lines += [Line(f"{CLIENTS} clients ask for pictures, {name}", what, "", "", "", None), health_line(late)]
+        lines += [
+            Line(f"{CLIENTS} clients ask for pictures, {name}", what, "", "", "", None),
+            health_line(late, meanwhile),
+        ]
     return lines

@@ -19,8 +19,8 @@ SCHEME = mask_scheme(
     name="padding",
     title="Padding mask",
     explanation=(
-        "Texts of a batch are filled up to one length, and the filling must not be seen. A 0 in attention_mask makes a "
-        "whole column dark."
+        "Texts of a batch are filled up to one length, and the filling must not be seen. A 0 in attention_mask shuts a "
+        "whole column."
     ),
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017; transformers masking_utils, 2025",
