@@ -119,14 +119,11 @@ def _section(scheme: Scheme[Any, Any]) -> Iterator[str]:
     yield f'<p><a href="{escape(link)}">Change its parameters in the explorer</a></p>'
     yield f"<h3>How it is computed</h3>\n{markdown.html(scheme.description)}"
     yield f"<h3>Where it comes from</h3>\n<p>{escape(scheme.reference)}</p>"
-    if scheme.properties:
-        said = "".join(
-            f"<dt>{escape(name)}</dt>\n<dd>{escape(text)}</dd>\n" for name, text in scheme.properties.items()
-        )
-        yield f"<h3>What to know of it</h3>\n<dl>\n{said}</dl>"
-    if scheme.used_by:
-        title = "Models to look at" if scheme.family in WITHOUT_USERS else "Who uses it, and how"
-        yield f"<h3>{title}</h3>\n{_users(scheme, '../')}"
+    each = scheme.properties.items()
+    said = "".join(f"<dt>{escape(name)}</dt>\n<dd>{escape(text)}</dd>\n" for name, text in each)
+    yield f"<h3>What to know of it</h3>\n<dl>\n{said}</dl>"
+    title = "Models to look at" if scheme.family in WITHOUT_USERS else "Who uses it, and how"
+    yield f"<h3>{title}</h3>\n{_users(scheme, '../')}"
     yield f"<p>Its address is <code>/v1/{where}</code>.</p>"
 
 
