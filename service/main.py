@@ -9,7 +9,19 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from service.api import advice, bundle, catalogue, docs, health, inference, metrics, models, refusals, schemes
+from service.api import (
+    advice,
+    bundle,
+    catalogue,
+    docs,
+    explained,
+    health,
+    inference,
+    metrics,
+    models,
+    refusals,
+    schemes,
+)
 from service.api.access import gate_of
 from service.api.access_log import AccessLog
 from service.api.bodies import JSON_OBJECT_FACTOR, Limits
@@ -72,6 +84,7 @@ def create_app(settings: Settings) -> Service:
     if settings.metrics == "on":
         metrics.install(app, resources, settings.workers)
     docs.install(app, settings.docs, settings.explorer)
+    explained.install(app, resources)
     app.door.routes = {
         route.endpoint: route_label(route.path) for route in app.router.routes if isinstance(route, Route)
     }

@@ -1,6 +1,6 @@
 """Reads README.md: its code blocks, and the tables that are made from the code.
 
-`python -m tests.readme` writes the tables of settings, schemes, what is left out and pictures into README.md anew.
+`python -m tests.readme` writes them into README.md anew: settings, schemes, conventions, models, pictures and so on.
 """
 
 import re
@@ -104,11 +104,28 @@ def models_table() -> str:
     return "\n".join([head, "|---|---|---|---|---|", *rows, ""])
 
 
+def conventions_table() -> str:
+    """Who uses which convention of the tables, biases and masks; the page of the service has those of every family."""
+    rows = [
+        f"| `{each['href'].removeprefix('/v1/')}` | {'; '.join(_convention(usage) for usage in each['used_by'])} |"
+        for each in catalogue()["schemes"]
+        if each["family"] in ("encodings", "biases", "masks") and each["used_by"]
+    ]
+    return "\n".join(["| scheme | who: `preset` or parameters |", "|---|---|", *rows, ""])
+
+
+def _convention(usage: dict[str, Any]) -> str:
+    who = usage["who"].replace("|", "\\|")
+    stated = " ".join(f"`{name}={value}`" for name, value in usage["parameters"].items()) or "the defaults"
+    return f"{who}: **`{usage['preset']}`**" if "preset" in usage else f"{who}: {stated}"
+
+
 TABLES = {
     "settings": settings_table,
     "schemes": schemes_table,
     "left out": left_out_table,
     "models": models_table,
+    "conventions": conventions_table,
     "gallery": gallery.section,
 }
 

@@ -22,7 +22,8 @@ def captions(scheme: Scheme[Any, Any], params: Params, inputs: Inputs, theme: Th
     stated = params.model_dump(mode="json", exclude_defaults=True)
     spoken = ", ".join(f"{name}={_spoken(value)}" for name, value in stated.items() if value is not None)
     address = f"{scheme.family}/{scheme.name}"
-    return Captions(scheme.title, f"{address}: {spoken}" if spoken else address, _first(params, inputs), theme)
+    parameters = f"{address}: {spoken}" if spoken else address
+    return Captions(scheme.title, parameters, _first(params, inputs), scheme.named, theme)
 
 
 def _spoken(value: object) -> str:

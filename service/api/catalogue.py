@@ -1,5 +1,6 @@
 """The catalogue of schemes, derived from the records, and what is left out."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, get_args
 from urllib.parse import urlencode
@@ -35,7 +36,7 @@ def install(app: FastAPI, resources: Resources) -> None:
     async def _answer(request: Request, name: str, known: list[str]) -> Response:
         _refuse_parameters(request)
         if name and name not in known:
-            raise _unknown(name)
+            raise unknown_scheme(name)
         if name not in made:
             made[name] = await resources.work(lambda: fixed_json(catalogue(name or None)))
         return made[name].answer(request)
@@ -62,20 +63,22 @@ def left_out() -> list[dict[str, str]]:
 
 def entry(scheme: Scheme[Any, Any]) -> dict[str, Any]:
     """What the catalogue says of a scheme."""
+    answered = tensors(scheme)
     return {
         "family": scheme.family,
         "name": scheme.name,
         "title": scheme.title,
         "revision": scheme.revision,
+        "explanation": scheme.explanation,
         "description": scheme.description,
         "reference": scheme.reference,
         "rounding": scheme.rounding,
         "href": address(scheme),
         "methods": ([] if scheme.needs_body else ["GET"]) + (["POST"] if scheme.takes_body else []),
         "extensions": list(EXTENSIONS),
-        "parameters": parameters(scheme),
+        "parameters": parameters(scheme, answered),
         "inputs": inputs(scheme),
-        "tensors": tensors(scheme),
+        "tensors": answered,
         "properties": dict(scheme.properties),
         "used_by": [_usage(usage) for usage in scheme.used_by],
         "examples": [example(scheme, each) for each in scheme.examples],
@@ -110,12 +113,12 @@ def tensors(scheme: Scheme[Any, Any]) -> dict[str, list[list[str]]]:
     return found
 
 
-def parameters(scheme: Scheme[Any, Any]) -> dict[str, Any]:
+def parameters(scheme: Scheme[Any, Any], answered: Iterable[str]) -> dict[str, Any]:
     """Everything that the address takes: the scheme's own parameters, and how the reply is wanted."""
     schema = parameters_schema(scheme)
     reply: dict[str, dict[str, Any]] = {
         "revision": {"type": "integer", "const": scheme.revision},
-        "tensor": {"type": "string", "enum": list(tensors(scheme))},
+        "tensor": {"type": "string", "enum": list(answered)},
         "theme": {"type": "string", "enum": list(get_args(Theme))},
         "nonfinite": {"type": "string", "enum": list(get_args(Nonfinite))},
     }
@@ -149,7 +152,7 @@ def _refuse_parameters(request: Request) -> None:
         raise Problem("invalid-parameters", detail, [{"parameter": name, "code": "unknown", "detail": detail}])
 
 
-def _unknown(name: str) -> Problem:
+def unknown_scheme(name: str) -> Problem:
     near = nearest_names(name, names())
     detail = f"{echo(name)} is no scheme; known are {', '.join(dict.fromkeys([*near, *names()]))}"
     fault = {"parameter": "scheme", "code": "unknown", "detail": detail}

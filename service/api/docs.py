@@ -40,12 +40,22 @@ CSS = "text/css; charset=utf-8"
 JAVASCRIPT = "text/javascript; charset=utf-8"
 
 PAGE_CSS = {"/web/page.css": ("page.css", CSS)}
+EXPLORER_MODULES = (
+    "asking",
+    "body",
+    "examples",
+    "form",
+    "main",
+    "models",
+    "rows",
+    "safetensors",
+    "side",
+    "snippets",
+    "state",
+)
 EXPLORER = {
     "/web/explorer.css": ("explorer.css", CSS),
-    **{
-        f"/web/explorer/{name}.js": (f"explorer/{name}.js", JAVASCRIPT)
-        for name in ("main", "side", "form", "state", "safetensors", "snippets", "key")
-    },
+    **{f"/web/explorer/{name}.js": (f"explorer/{name}.js", JAVASCRIPT) for name in EXPLORER_MODULES},
 }
 SWAGGER_UI = {
     "/docs": ("docs.html", HTML),
@@ -55,20 +65,20 @@ SWAGGER_UI = {
 }
 
 
-PATHS = frozenset(("/", "/problems", "/openapi.json", *PAGE_CSS, *EXPLORER, *SWAGGER_UI))
+PATHS = frozenset(("/", "/conventions", "/openapi.json", "/problems", "/schemes", *PAGE_CSS, *EXPLORER, *SWAGGER_UI))
 
 
 def is_page(scope: Scope) -> bool:
     """Whether a request asks for a page or what belongs to one, all of which is the same for everyone."""
     path = path_of(scope)
-    return path in PATHS or path.removeprefix("/problems/") in PROBLEMS
+    return path in PATHS or path.removeprefix("/problems/") in PROBLEMS or path.startswith("/schemes/")
 
 
 def install(app: FastAPI, docs: Literal["on", "off"], explorer: Literal["on", "off"]) -> None:
     """Add the pages, read when first asked for: Swagger UI, the OpenAPI document and the explorer where they are on.
     What a problem means is told in any case: every refusal leads there."""
     _add_files(app, PAGE_CSS)
-    _add(app, "/problems", lambda: _page(_problem_list()))
+    _add(app, "/problems", _problem_list)
     app.router.add_route("/problems/{slug}", _problem, methods=["GET"])
     if explorer == "on":
         _add(app, "/", lambda: _page(_landing(docs)))
@@ -112,8 +122,6 @@ def _landing(docs: Literal["on", "off"]) -> str:
     return text if docs == "on" else re.sub("<!--docs-->.*?<!--/docs-->", "", text, flags=re.DOTALL)
 
 
-# Problem types
-
 _FRAME = """\
 <!doctype html>
 <html lang="en">
@@ -125,12 +133,21 @@ _FRAME = """\
 <link rel="stylesheet" href="{root}web/page.css">
 </head>
 <body>
+<nav aria-label="Pages"><p><a href="{root}.">Posenc</a></p></nav>
 <main>
 {content}
 </main>
 </body>
 </html>
 """
+
+
+def framed(title: str, root: str, content: str) -> Fixed:
+    """A page around its content; `root` leads from it to the first page."""
+    return _page(_FRAME.format(title=escape(title), root=root, content=content))
+
+
+# Problem types
 
 
 async def _problem(request: Request) -> Response:
@@ -150,13 +167,13 @@ def _explained(slug: str) -> Fixed:
         "request and what would do; <code>instance</code> is the request's id.</p>\n"
         '<p><a href="../problems">All problem types</a></p>'
     )
-    return _page(_FRAME.format(title=escape(kind.title), root="../", content=content))
+    return framed(kind.title, "../", content)
 
 
-def _problem_list() -> str:
+def _problem_list() -> Fixed:
     entries = "\n".join(_listed(kind) for kind in PROBLEMS.values())
     content = f"<h1>Problem types</h1>\n<p>Every refusal is a problem document (RFC 9457).</p>\n<dl>\n{entries}\n</dl>"
-    return _FRAME.format(title="Problem types", root="", content=content)
+    return framed("Problem types", "", content)
 
 
 def _listed(kind: ProblemType) -> str:

@@ -16,6 +16,7 @@ from service.api.openapi_responses import ANY_PROBE, header_refs, headers, refus
 from service.api.openapi_schemas import schemas
 from service.api.openapi_services import bundle_paths, inference_paths, service_responses, service_schemas
 from service.api.openapi_shared import TEXT, Schema, ref
+from service.api.schemes import FAMILIES
 from service.engine import SCHEMES
 
 DESCRIPTION = """\
@@ -32,14 +33,7 @@ every GET without its body. Every refusal is a problem document (RFC 9457). A we
 over, and every answer has one; a W3C `traceparent` comes back as `traceresponse`."""
 
 TAGS = {
-    "encodings": "A table of one row for each position.",
-    "biases": "What is added to attention scores, and what it is made of.",
-    "masks": "Which keys a query may attend to, as truth values or as numbers to add to attention scores.",
-    "positions": "Which position each token has, as integers.",
-    "analyses": "What encodings do: figures about them.",
-    "permutations": "Where each channel lies in another convention.",
-    "learned": "Your own position tables: rows looked up, tables resized and joined.",
-    "apply": "Encodings applied to your own vectors, embeddings or scores.",
+    **FAMILIES,
     "bundle": "Several answers in one file.",
     "inference": "The Open Inference Protocol, version 2: each scheme is a model. Refusals are its error object.",
     "models": "A model's configuration, or its name, as a plan with addresses.",

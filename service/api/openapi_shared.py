@@ -98,6 +98,7 @@ _ENTRY_PROPERTIES = {
     "name": TEXT,
     "title": TEXT,
     "revision": {"type": "integer"},
+    "explanation": {**TEXT, "description": "What it is and what for, in plain words."},
     "description": {**TEXT, "description": "Formula and channel order, in Markdown."},
     "reference": TEXT,
     "rounding": {"type": "string", "enum": ["correct", "faithful", "integer"]},

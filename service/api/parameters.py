@@ -6,7 +6,7 @@ union with null, which no query can say: the union is flattened.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from pydantic.json_schema import DEFAULT_REF_TEMPLATE
@@ -45,6 +45,8 @@ def structured_schema(scheme: Scheme[Any, Any], components: str) -> tuple[Schema
     """The parameters that a JSON body states, by name; and the schemas that they refer to, as components whose names
     begin with `components`.
     """
+    if not scheme.structured:
+        return {}, {}
     given = _schema_of(scheme, "#/components/schemas/" + components + "{model}")
     within = {components + name: _titleless(schema) for name, schema in given.get("$defs", {}).items()}
     properties = {name: _titleless(given["properties"][name]) for name in scheme.structured}
@@ -76,9 +78,9 @@ def _schema_of(scheme: Scheme[Any, Any], ref_template: str = DEFAULT_REF_TEMPLAT
     return _generated(params, ref_template)
 
 
-@lru_cache(maxsize=2)
+@cache
 def _generated(params: type[Params], ref_template: str) -> Schema:
-    """pydantic's own schema; not to be changed."""
+    """pydantic's own schema, which takes tens of milliseconds; not to be changed."""
     return params.model_json_schema(ref_template=ref_template)
 
 

@@ -17,6 +17,17 @@ from service.formats import FORMATS
 
 EXTENSIONS = tuple(name for name in FORMATS if name != "json")
 
+FAMILIES = {
+    "encodings": "A table of one row for each position.",
+    "biases": "What is added to attention scores, and what it is made of.",
+    "masks": "Which keys a query may attend to, as truth values or as numbers to add to attention scores.",
+    "positions": "Which position each token has, as integers.",
+    "analyses": "What encodings do: figures about them.",
+    "permutations": "Where each channel lies in another convention.",
+    "learned": "Your own position tables: rows looked up, tables resized and joined.",
+    "apply": "Encodings applied to your own vectors, embeddings or scores.",
+}
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 

@@ -49,7 +49,7 @@ CANDIDATES: tuple[Candidate, ...] = (
             "simplest": Rule(-2, IMPLEMENTATION, "and the frequencies are scaled by parts"),
             "fit": Rule(2, EXTRAPOLATES, "a little is lost within the trained length"),
             "extrapolation": Rule(
-                4, EXTRAPOLATES, "YaRN keeps fast pairs and stretches slow ones, after a short tuning"
+                2, EXTRAPOLATES, "YaRN keeps fast pairs and stretches slow ones, after a short tuning"
             ),
             "beyond training": Rule(
                 7, EXTRAPOLATES, "scaling brings the angles of far positions back among trained ones"

@@ -173,6 +173,7 @@ def own_table(params: Params, inputs: Inputs) -> Sequence | None:
 class Scheme(Generic[P, S]):
     """One encoding, bias, mask, analysis or operation.
 
+    `explanation`                  what it is and what for, in plain words; `description` has the formula
     `tensors(params, inputs)`      name -> axes, shape, dtype, and every refusal that parameters alone allow
     `sequence(params, inputs)`     where its rows lie in an endless table, if they do (then blocks are shared)
     `prepare(params, inputs)`      small state, computed once and shared by all blocks
@@ -185,12 +186,14 @@ class Scheme(Generic[P, S]):
     `infinite`                     whether some parameters make infinities, which JSON cannot hold
     `alternatives`                 the arrays that are not required are alternatives: the body holds one of them
     `structured`                   parameters that are JSON objects or lists: stated in a JSON body, not in the query
+    `named`                        what the indices of an axis are called, where they are no numbers
     `listed`                       parameters that are lists: stated in the query or, where long, in a JSON body
     """
 
     family: str
     name: str
     title: str
+    explanation: str
     description: str
     reference: str
     params: type[P]
@@ -214,6 +217,7 @@ class Scheme(Generic[P, S]):
     alternatives: bool = False
     structured: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -57,11 +57,13 @@ class Captions:
     """What a picture says beside the values.
 
     `first` is the number of an axis' first index where it is not 0; None where its indices are not numbered in a row.
+    `named` says what the indices of an axis are called.
     """
 
     title: str = ""
     parameters: str = ""
     first: Mapping[str, int | None] = field(default_factory=dict)
+    named: Mapping[str, Sequence[str]] = field(default_factory=dict)
     theme: Theme = "light"
 
 

@@ -3,6 +3,18 @@
 // The document says that the service is at "/". Behind a proxy that strips a path prefix it is where this page is.
 const here = new URL(".", window.location.href);
 
+// Swagger UI shows image/svg+xml as the text that it is; here it is the picture that it means.
+const pictures = {
+  wrapComponents: {
+    responseBody: (Original, { React }) => (props) => {
+      if (!/^image\/svg\+xml/.test(props.contentType) || typeof props.content !== "string")
+        return React.createElement(Original, props);
+      const source = `data:image/svg+xml,${encodeURIComponent(props.content)}`;
+      return React.createElement("img", { src: source, alt: "The answer, as a picture" });
+    },
+  },
+};
+
 async function show() {
   const answer = await fetch(new URL("openapi.json", here));
   const document = await answer.json();
@@ -19,6 +31,7 @@ async function show() {
     syntaxHighlight: false,
     validatorUrl: null,
     presets: [SwaggerUIBundle.presets.apis],
+    plugins: [pictures],
   });
 }
 

@@ -34,6 +34,7 @@ def named(document: dict[str, Any]) -> list[str]:
         ("distance=matters", ["RoPE", "T5's relative bias"]),
         ("", ["RoPE"]),
         ("priority=extrapolation", ["ALiBi"]),
+        ("trained_length=1024&target_length=8192&priority=extrapolation", ["ALiBi", "RoPE with scaling (YaRN)"]),
         ("distance=matters&memory=little&caching=needed", ["RoPE"]),
         ("modality=image", ["RoPE on several axes", "Sinusoidal on two axes"]),
         ("modality=image&length=fixed&priority=fit", ["Learned table", "Relative bias of windows (Swin, BEiT)"]),

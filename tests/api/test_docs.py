@@ -16,11 +16,11 @@ from service.api import docs
 from service.api.problem_types import PROBLEMS
 from tests.clients import Client, in_process, settings
 
-PAGES = ["/", "/docs", "/problems", "/problems/not-found"]
+PAGES = ["/", "/docs", "/problems", "/problems/not-found", "/schemes", "/schemes/alibi", "/conventions"]
 ASSETS = [
     "/web/page.css",
     "/web/explorer.css",
-    *(f"/web/explorer/{name}.js" for name in ("main", "side", "form", "state", "safetensors", "snippets", "key")),
+    *(f"/web/explorer/{name}.js" for name in docs.EXPLORER_MODULES),
     "/web/docs.js",
     "/web/swagger-ui.css",
     "/web/swagger-ui-bundle.js",

@@ -29,7 +29,7 @@ from tests.live import Client as Connection
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
 DOCUMENT = document()
-UNLISTED = {"/", "/docs", *ASSETS}
+UNLISTED = {"/", "/docs", "/schemes", "/schemes/{name}", "/conventions", *ASSETS}
 
 Operation = dict[str, Any]
 AnyScheme = Scheme[Any, Any]

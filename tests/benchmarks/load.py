@@ -44,12 +44,13 @@ _numbers = itertools.count(1, 1000)
 @dataclass(frozen=True, slots=True)
 class Load:
     """Requests and body bytes a second, processor seconds of the server for each request, latency at the 99th
-    percentile in seconds."""
+    percentile in seconds, refusals a second."""
 
     rate: float
     bytes_rate: float
     cpu: float
     slow: float
+    refused: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Ask:
     body: str = ""
     connections: int = 16
     first: int | None = None
+    may_refuse: bool = False
 
 
 def load(server: Running, ask: Ask, seconds: float, core: int | None = CORE) -> Load:
@@ -78,10 +80,11 @@ def load(server: Running, ask: Ask, seconds: float, core: int | None = CORE) -> 
         report = _run([*command, f"http://127.0.0.1:{server.port}", "--", *given])
         used = server.cpu_seconds() - before
     found = re.search(r"^found (\d+) (\d+) (\d+) (\d+) (\d+) ([\d.]+)", report, re.MULTILINE)
-    if found is None or int(found[4]) or int(found[5]) or not int(found[1]):
+    if found is None or (int(found[4]) and not ask.may_refuse) or int(found[5]) or not int(found[1]):
         raise RuntimeError(report)
-    requests, microseconds, size = int(found[1]), int(found[2]), int(found[3])
-    return Load(requests / microseconds * 1e6, size / microseconds * 1e6, used / requests, float(found[6]) / 1e6)
+    requests, seconds, size = int(found[1]), int(found[2]) / 1e6, int(found[3])
+    refused = int(found[4]) / seconds
+    return Load(requests / seconds, size / seconds, used / requests, float(found[6]) / 1e6, refused)
 
 
 def _run(command: list[str]) -> str:

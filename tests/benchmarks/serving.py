@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.benchmarks import cold, large, many, repeated
+from tests.benchmarks import cold, large, many, pictures, repeated
 from tests.benchmarks.figures import HEADER, Line, MissingError, Options
 
 ROWS: dict[str, Callable[[Options], list[Line]]] = {
@@ -31,6 +31,7 @@ ROWS: dict[str, Callable[[Options], list[Line]]] = {
     "rotation": large.rotation,
     "stream": large.tables,
     "json": large.json,
+    "pictures": pictures.flood,
     "once": many.once,
     "start": many.start,
     "workers": many.workers,

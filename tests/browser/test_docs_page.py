@@ -14,8 +14,28 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tool
 
-FAMILY_OF = {"schemes_get": "catalogue"}
-ONE_OF_EACH_FAMILY = ["encodings_rope", "encodings_sinusoidal_at", "biases_alibi", "apply_rope", "schemes_get"]
+# Operations whose names do not begin with their family.
+FAMILY_OF = {"schemes_get": "catalogue", "advice": "catalogue", "health_live": "operations"}
+ONE_OF_EACH_FAMILY = {
+    "encodings_rope": "/v1/encodings/rope",
+    "encodings_sinusoidal_at": "/v1/encodings/sinusoidal",
+    "biases_alibi": "/v1/biases/alibi",
+    "masks_padding": "/v1/masks/padding",
+    "analyses_decay": "/v1/analyses/decay",
+    "permutations_rope": "/v1/permutations/rope",
+    "learned_lookup": "/v1/learned/lookup",
+    "positions_multimodal": "/v1/positions/multimodal",
+    "apply_rope": "/v1/apply/rope",
+    "models_resolve": "/v1/models/resolve",
+    "schemes_get": "/v1/schemes/rope",
+    "advice": "/v1/advice",
+    "inference_infer": "/v2/models/encodings.rope/infer",
+    "health_live": "/health/live",
+}
+
+
+def family_of(operation: str) -> str:
+    return FAMILY_OF.get(operation, operation.split("_", 1)[0])
 
 
 class Docs(Watched):
@@ -31,7 +51,7 @@ class Docs(Watched):
 
     def operation(self, name: str) -> "Locator":
         """An operation of a family, which is opened if it is not."""
-        family = FAMILY_OF.get(name, name.split("_", 1)[0])
+        family = family_of(name)
         if self.page.locator(f".opblock-tag[data-tag='{family}']").get_attribute("data-is-open") != "true":
             self.toggle(family)
         block = self.page.locator(f"[id='operations-{family}-{name}']")
@@ -48,23 +68,14 @@ class Docs(Watched):
         return status.strip()
 
 
-def test_an_operation_of_each_family_is_tried_out(browser: "Browser") -> None:
+@pytest.mark.parametrize(("operation", "path"), ONE_OF_EACH_FAMILY.items(), ids=ONE_OF_EACH_FAMILY)
+def test_an_operation_of_each_family_is_tried_out(browser: "Browser", operation: str, path: str) -> None:
     with watched(Docs, browser) as docs:
         docs.open_docs()
-        for operation in ONE_OF_EACH_FAMILY:
-            assert docs.execute(operation) == "200", operation
+        assert docs.execute(operation) == "200"
         asked = [urlsplit(url).path for url in docs.requests]
-        assert asked[:5] == [
-            "/docs",
-            "/web/swagger-ui.css",
-            "/web/swagger-ui-bundle.js",
-            "/web/docs.js",
-            "/openapi.json",
-        ]
-        assert asked[5:] == [
-            *("/v1/encodings/rope", "/v1/encodings/sinusoidal", "/v1/biases/alibi", "/v1/apply/rope"),
-            "/v1/schemes/rope",
-        ]
+        page = ["/docs", "/web/swagger-ui.css", "/web/swagger-ui-bundle.js", "/web/docs.js", "/openapi.json"]
+        assert asked == [*page, path]
         assert docs.went_outside() == []
         assert docs.complaints == []
 
@@ -74,16 +85,19 @@ def test_a_picture_shows_inline_and_a_file_downloads(browser: "Browser") -> None
         docs.open_docs()
         block = docs.operation("encodings_rope_file")
         block.locator(".opblock-summary-control").click()
-        block.locator("tr[data-param-name='extension'] select").select_option("png")
-        assert docs.execute("encodings_rope_file") == "200"
-        image = block.locator(".live-responses-table .response-col_description img")
-        image.wait_for()
-        assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 560
+        for extension, source in (("png", "blob:"), ("svg", "data:image/svg+xml,")):
+            block.locator("tr[data-param-name='extension'] select").select_option(extension)
+            block.locator("button.execute").click()
+            image = block.locator(f".live-responses-table .response-col_description img[src^='{source}']")
+            image.wait_for()
+            assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 560, extension
         block.locator("tr[data-param-name='extension'] select").select_option("npy")
         assert docs.execute("encodings_rope_file") == "200"
         download = block.locator(".live-responses-table a[download]")
         download.wait_for()
         assert download.get_attribute("download") == "rope_4x8_float32.npy"
+        assert docs.execute("bundle_file") == "200"
+        assert docs.operation("bundle_file").locator(".live-responses-table a[download]").count() == 1
         assert docs.went_outside() == []
         assert docs.complaints == []
 

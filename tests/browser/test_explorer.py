@@ -1,94 +1,24 @@
-"""The explorer in a real browser: parameters changed, schemes compared, addresses shared, code copied and run."""
+"""The explorer in a real browser: parameters changed, schemes compared, own data brought, addresses shared."""
 
-import hashlib
+import json
 import os
-import re
 import subprocess
-import sys
-import urllib.request
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from service.access import new_key
-from tests.browser.watching import Watched, watched
-from tests.tools import program
+from service.engine import SCHEMES
+from tests.browser.explorer import Explorer, fragment, same_query
+from tests.browser.watching import watched
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.tool
 
 CLASSIC = "/v1/encodings/sinusoidal?length=50&dim=128"
-
-
-class Explorer(Watched):
-    """The page at `/`."""
-
-    def open(self, fragment: str = "") -> "Locator":
-        self.page.goto(f"{self.base}/{fragment}")
-        self.shown()
-        return self.side()
-
-    def side(self, number: int = 0) -> "Locator":
-        return self.page.locator(".side").nth(number)
-
-    def shown(self, number: int = 0) -> None:
-        """Wait until the side's picture is that of what its form says."""
-        self.side(number).locator(".picture:not(.waiting) img").wait_for()
-
-    def field(self, name: str, number: int = 0) -> "Locator":
-        return self.side(number).locator(f"[id='{'ab'[number]}-{name}']")
-
-    def fill(self, name: str, value: str, number: int = 0) -> None:
-        """Change a field and wait until the answer to it was asked for and shown."""
-        with self.page.expect_response(lambda reply: f"{name}={value}" in reply.url and ".svg?" in reply.url):
-            field = self.field(name, number)
-            if field.evaluate("field => field.tagName") == "SELECT":
-                field.select_option(value)
-            else:
-                field.fill(value)
-        self.shown(number)
-
-    def pictured(self, number: int = 0) -> str:
-        """Path and query of the picture that is seen."""
-        image = self.side(number).locator(".picture img")
-        assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 560
-        parts = urlsplit(str(image.get_attribute("src")))
-        return f"{parts.path}?{parts.query}"
-
-    def address(self, number: int = 0) -> str:
-        return self.side(number).locator("a.address").inner_text()
-
-    def rows(self, number: int = 0) -> list[list[str]]:
-        cells: list[list[str]] = (
-            self.side(number)
-            .locator("tbody tr")
-            .evaluate_all("rows => rows.map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))")
-        )
-        return cells
-
-    def bar(self) -> str:
-        """The fragment in the address bar."""
-        return str(self.page.evaluate("window.location.hash"))
-
-    def code(self, language: str) -> str:
-        """The code that the copy button puts onto the clipboard."""
-        self.side().locator("[id='a-language']").select_option(language)
-        self.side().locator(".copy button").click()
-        self.side().locator(".status", has_text="Copied.").wait_for()
-        return str(self.page.evaluate("navigator.clipboard.readText()"))
-
-    def get(self, target: str) -> bytes:
-        with urllib.request.urlopen(self.base + target) as reply:
-            data: bytes = reply.read()
-        return data
-
-
-def same_query(one: str, other: str) -> bool:
-    return sorted(parse_qsl(urlsplit(one).query)) == sorted(parse_qsl(urlsplit(other).query))
 
 
 def test_the_picture_and_the_rows_follow_what_is_typed(browser: "Browser") -> None:
@@ -173,7 +103,7 @@ def test_an_invalid_value_shows_the_services_own_words(browser: "Browser") -> No
         # A field that is hidden opens where the fault is.
         page.fill("dim", "32")
         assert page.side().locator(".fault").count() == 0
-        page.side().locator("summary").click()
+        page.side().locator("form summary").click()
         page.field("partial_rotary_factor").fill("nonsense")
         page.side().locator(".fault").wait_for()
         assert "partial_rotary_factor" in page.side().locator(".fault").inner_text()
@@ -184,68 +114,11 @@ def test_an_invalid_value_shows_the_services_own_words(browser: "Browser") -> No
         assert all("status of 422" in each for each in page.complaints)
 
 
-@pytest.mark.parametrize(
-    "side",
-    [
-        "/v1/encodings/rope?length=7&dim=12&base=500000",
-        "/v1/encodings/sinusoidal?length=5&dim=6&dtype=bfloat16",
-        "/v1/encodings/sinusoidal?length=5&dim=7&dtype=float16",
-        "/v1/biases/t5-buckets?queries=3&keys=5",
-        "/v1/masks/causal?length=5",
-        "/v1/analyses/precision?length=40&dim=8",
-    ],
-    ids=lambda side: side.split("?")[0].rpartition("/")[2] + side.partition("dtype=")[2],
-)
-def test_copied_code_gives_the_same_bytes(browser: "Browser", tmp_path: Path, side: str) -> None:
-    fragment = "#side=" + side.replace("&", "%26").replace("?", "%3F")
-    with watched(Explorer, browser, permissions=["clipboard-read", "clipboard-write"]) as page:
-        page.open(fragment)
-        names = _names(page)
-        due = [hashlib.sha256(page.get(_raw(page.address(), name, len(names)))).hexdigest() for name in names]
-        copied = page.code("python")
-        shown = "".join(f"print(hashlib.sha256({name}.tobytes()).hexdigest())\n" for name in names)
-        assert _run([sys.executable, "-c", f"import hashlib\n{copied}\n{shown}"], tmp_path) == due
-        copied = page.code("javascript")
-        hashed = "".join(
-            f"console.log(createHash('sha256').update(Buffer.from({name}.buffer)).digest('hex'));\n" for name in names
-        )
-        (tmp_path / "copied.mjs").write_text(f"import {{ createHash }} from 'node:crypto';\n{copied}\n{hashed}")
-        assert _run([program("node"), "copied.mjs"], tmp_path) == due
-        copied = page.code("curl")
-        _run(["bash", "-euc", copied], tmp_path)
-        file = re.fullmatch(r"curl -s '(.*)' -o (\S+)", copied)
-        assert file is not None
-        assert (tmp_path / file[2]).read_bytes() == page.get(file[1].removeprefix(page.base))
-        # torch is not here: what it would run is compiled, and its address is that of the answer.
-        copied = page.code("pytorch")
-        compile(copied, "copied", "exec")
-        assert f'urlopen("{page.base}' in copied
-        assert ".safetensors?" in copied
-        assert page.complaints == []
-
-
-def _names(page: Explorer) -> list[str]:
-    """The tensors of the answer, as the picture's description lists them."""
-    told = str(page.side().locator(".picture img").get_attribute("alt")).partition(" as a heatmap: ")[2]
-    return [each.split(",")[0] for each in told.split("; ")]
-
-
-def _raw(address: str, name: str, count: int) -> str:
-    path, _, query = address.partition("?")
-    return f"{path}.bin?{query}" + (f"&tensor={name}" if count > 1 else "")
-
-
-def _run(command: list[str], folder: Path) -> list[str]:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.split()
-
-
 def test_every_scheme_can_be_looked_at(browser: "Browser") -> None:
     with watched(Explorer, browser) as page:
         page.open()
         options = page.field("scheme").locator("option").evaluate_all("all => all.map(each => each.value)")
-        assert len(options) > 40
+        assert options == [f"{family}/{name}" for family, name in (scheme.key for scheme in SCHEMES)]
         for value in options:
             page.field("scheme").select_option(value)
             page.shown()
@@ -274,23 +147,66 @@ def test_it_works_with_the_keyboard_alone(browser: "Browser") -> None:
         assert page.complaints == []
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-def test_nothing_is_in_the_way_of_assistive_technology(
-    browser: "Browser", colours: str, width: int, height: int
-) -> None:
-    """axe-core finds nothing; nothing is wider than the screen; the picture has the theme of the page."""
-    path = os.environ.get("AXE_CORE", "")
-    if not path and not os.environ.get("CI_REQUIRE"):
-        pytest.skip("AXE_CORE does not say where axe.min.js is")
-    with watched(Explorer, browser, viewport={"width": width, "height": height}, color_scheme=colours) as page:
-        page.open("#side=/v1/encodings/rope?length=16%26dim=32&side=/v1/biases/alibi?heads=4%26length=16")
-        page.shown(1)
-        assert ("theme=dark" in page.pictured()) == (colours == "dark")
-        found = page.page.evaluate(f"{Path(path).read_text()};axe.run()")
-        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]] == []
-        assert found["passes"]
-        assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+def test_own_data_is_sent_shown_and_shared(browser: "Browser") -> None:
+    with watched(Explorer, browser) as page:
+        page.open()
+        page.field("scheme").select_option("apply/sinusoidal")
+        page.shown()
+        # What needs data begins with an example's.
+        assert json.loads(page.field("body").input_value())["tensors"]["x"]
+        body = '{"tensors": {"x": [[0.5, 0.5], [1.0, 2.0]]}}'
+        with page.page.expect_response(lambda reply: ".svg?" in reply.url and reply.request.method == "POST"):
+            page.field("body").fill(body)
+        page.side().locator("tbody tr:nth-child(2) td", has_text="1.841471").wait_for()
+        page.shown()
+        assert page.rows() == [["0.5", "1.5"], ["1.841471", "2.540302"]]
+        assert page.side().locator(".picture img").evaluate("image => image.src").startswith("blob:")
+        assert page.side().locator("pre", has_text="POST /v1/apply/sinusoidal?").count() == 1
+        # Nothing that a GET cannot answer is a link.
+        assert page.side().locator("a.address").get_attribute("href") is None
+        other = page.page.context.new_page()
+        other.goto(f"{page.base}/{page.bar()}")
+        other.locator(".picture:not(.waiting) img").wait_for()
+        assert other.locator("[id='a-body']").input_value() == body
+        assert other.locator("tbody td").all_inner_texts()[2:] == ["1.841471", "2.540302"]
+        assert page.went_outside() == []
+        assert page.complaints == []
+
+
+def test_data_that_does_not_fit_shows_the_services_own_words(browser: "Browser") -> None:
+    with watched(Explorer, browser) as page:
+        page.open(fragment("/v1/masks/padding", '{"tensors": {"attention_mask": [1, 0]}}'))
+        assert page.rows()[0] == ["true", "false"]
+        for body, told in (('{"tensors": {"x": [1]}}', "x is not"), ('{"tensors"', "JSON"), ("", "attention_mask")):
+            page.field("body").fill(body)
+            page.side().locator(".status.refused", has_text=told).wait_for()
+            assert page.field("body").get_attribute("aria-invalid") == "true"
+        long = json.dumps({"tensors": {"attention_mask": [1] * 900}})
+        page.field("body").fill(long)
+        page.side().locator(".status:not(.refused)", has_text="too long for the address").wait_for()
+        assert page.field("body").get_attribute("aria-invalid") == "false"
+        assert "body=" not in page.bar()
+        assert all("status of 4" in each for each in page.complaints)
+
+
+def test_an_example_is_chosen_and_a_pasted_block_of_an_address_is_kept(browser: "Browser") -> None:
+    with watched(Explorer, browser) as page:
+        page.open(fragment("/v1/encodings/rope?length=4&dim=8"))
+        examples = next(scheme for scheme in SCHEMES if scheme.key == ("encodings", "rope")).examples
+        for example in examples:
+            page.field("example").select_option(label=example.title)
+            page.shown()
+            asked = dict(parse_qsl(urlsplit(page.address()).query))
+            assert asked == {**example.query, "revision": "1"}
+            assert bool(page.field("body").input_value()) == (example.body is not None)
+            assert page.page.evaluate("document.activeElement.id") == "a-example"
+        block = '{"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}'
+        pasted = fragment(f"/v1/encodings/rope?length=4&dim=8&rope_parameters={block}")
+        page.page.evaluate("hash => { window.location.hash = hash; }", pasted)
+        page.side().locator("a.address", has_text="rope_parameters=").wait_for()
+        page.shown()
+        assert page.field("rope_parameters").input_value() == block
+        assert page.rows()[1][0] == "0.8775826"  # cos(1/2)
         assert page.complaints == []
 
 

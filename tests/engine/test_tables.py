@@ -36,6 +36,7 @@ class Counter:
             family="encodings",
             name="counted",
             title="Counted",
+            explanation="Counted.",
             description="",
             reference="",
             params=Counted,

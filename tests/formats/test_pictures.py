@@ -71,7 +71,7 @@ def words(drawing: Drawing) -> list[str]:
 
 def picture(extension: str, arrays: Arrays, theme: Theme = "light") -> bytes:
     tensors = specs(arrays)
-    chunks = FORMATS[extension].stream({}, tensors, rows_of(arrays), captions=Captions("t", "p", {}, theme))
+    chunks = FORMATS[extension].stream({}, tensors, rows_of(arrays), captions=Captions("t", "p", theme=theme))
     return b"".join(chunks)
 
 
@@ -304,6 +304,15 @@ def test_nothing_to_show_is_refused() -> None:
     assert FORMATS["png"].size({}, specs({"x": TABLE})) is None
     partly = drawn({"x": TABLE, "none": np.zeros((0, 4))})
     assert "not shown: none (tensor=NAME shows one)" in words(partly)
+
+
+def test_indices_that_have_names_are_called_by_them() -> None:
+    captions = Captions(named={"method": ("none", "linear", "yarn")})
+    told = words(drawn({"x": np.zeros((3, 2))}, captions, ("method", "frequency")))
+    assert {"none 0", "linear 1", "yarn 2", "method", "0", "1"} <= set(told)
+    assert "2" not in told
+    # Names for which there is no room are left out, as are those of another number of indices.
+    assert "none 0" not in words(drawn({"x": np.zeros((30, 2))}, captions, ("method", "frequency")))
 
 
 def test_positions_are_numbered_as_the_caller_counts_them() -> None:

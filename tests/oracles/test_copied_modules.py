@@ -19,14 +19,17 @@ pytestmark = pytest.mark.oracle
 SNIPPET = """\
 import { readBeginning } from "./explorer/safetensors.js";
 import { snippet } from "./explorer/snippets.js";
-import { parseSide } from "./explorer/state.js";
-const [base, side] = process.argv.slice(2);
-const { key, parameters } = parseSide(side);
-const [family, name] = key.split("/");
-const entry = { family, name, href: "/v1/" + key, title: "A table" };
-const answer = await fetch(base + side.replace("?", ".safetensors?"));
-const shown = readBeginning(await answer.arrayBuffer(), 4, 8);
-process.stdout.write(JSON.stringify([snippet("pytorch", entry, parameters, shown, base), shown]));
+import { parseAddress } from "./explorer/state.js";
+const [base, address, body] = process.argv.slice(2);
+const { key, parameters } = parseAddress(address);
+const [name] = key.split("/").slice(-1);
+const { schemes } = await (await fetch(`${base}/v1/schemes/${name}`)).json();
+const entry = schemes.find(({ href }) => href === `/v1/${key}`);
+const headers = { "Content-Type": "application/json" };
+const asked = body ? { method: "POST", headers, body } : {};
+const answer = await fetch(base + address.replace(/[?]|$/, ".safetensors?"), asked);
+const shown = readBeginning(await answer.arrayBuffer(), Object.keys(entry.tensors), 4, 8);
+process.stdout.write(JSON.stringify([snippet("pytorch", { entry, parameters, body }, shown, base), shown]));
 """
 
 
@@ -38,17 +41,25 @@ def base() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("side", "name", "shape", "dtype"),
+    ("asked", "name", "shape", "dtype"),
     [
         ("/v1/encodings/rope?length=9&dim=12&dtype=bfloat16", "Rope", (9, 12), "bfloat16"),
         ("/v1/encodings/sinusoidal?length=5&dim=7&dtype=float16&offset=3", "Sinusoidal", (5, 7), "float16"),
         ("/v1/biases/t5-buckets?queries=3&keys=5", "T5Buckets", (3, 5), "int64"),
         ("/v1/masks/causal?length=6", "Causal", (6, 6), "bool"),
         ("/v1/biases/alibi-slopes?heads=5&dtype=float64", "AlibiSlopes", (5,), "float64"),
+        ('/v1/apply/rope {"tensors": {"q": [[1e-3, 2], [3, -0.0]], "k": [[5, 6], [7, 8]]}}', "Rope", (2, 2), "float32"),
+        (
+            '/v1/encodings/rope?dim=8&length=3 {"rope_parameters": {"full_attention": {"rope_theta": 1e6},'
+            ' "sliding_attention": {"rope_theta": 1e4}}}',
+            "Rope",
+            (3, 8),
+            "float32",
+        ),
     ],
 )
 def test_a_module_holds_what_the_service_answers(
-    base: str, tmp_path_factory: pytest.TempPathFactory, side: str, name: str, shape: tuple[int, ...], dtype: str
+    base: str, tmp_path_factory: pytest.TempPathFactory, asked: str, name: str, shape: tuple[int, ...], dtype: str
 ) -> None:
     folder = tmp_path_factory.mktemp("copied")
     shutil.copytree(docs.WEB / "explorer", folder / "explorer")
@@ -58,14 +69,18 @@ def test_a_module_holds_what_the_service_answers(
     script = folder / "copy.mjs"
     script.write_text(SNIPPET)
     done = subprocess.run(
-        [program("node"), str(script), base, side], capture_output=True, text=True, check=True, timeout=60
+        [program("node"), str(script), base, *asked.split(" ", 1), ""],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     code, shown = json.loads(done.stdout)
     scope: dict[str, object] = {}
     exec(code, scope)
     module = scope[name]()  # type: ignore[operator]
     buffers = dict(module.named_buffers())
-    names = [each["name"] for each in shown["tensors"]]
+    names = [each["name"].replace(".", "_") for each in shown["tensors"]]
     assert sorted(buffers) == sorted(names)
     assert module.state_dict() == {}
     answered = module() if isinstance(module(), tuple) else (module(),)

@@ -124,6 +124,10 @@ SCHEME: Scheme[Attention, Array] = Scheme(
     family="analyses",
     name="attention",
     title="Attention over a long context, by the encoding alone",
+    explanation=(
+        "Where attention looks in a long text when all tokens say the same: the start gains from layer to layer, the "
+        "end from encodings that decay. What lies between is what models get lost in."
+    ),
     description=DESCRIPTION,
     reference="Liu et al., Lost in the Middle, 2024; Abnar and Zuidema, Quantifying Attention Flow, 2020; Wu et al., "
     "On the Emergence of Position Bias in Transformers, 2025",

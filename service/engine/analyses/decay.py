@@ -174,6 +174,10 @@ SCHEME: Scheme[Decay, dict[str, Array]] = Scheme(
     family="analyses",
     name="decay",
     title="Decay of scores with distance",
+    explanation=(
+        "How much a score falls as a key lies farther back, by the encoding alone. RoPE falls in waves, ALiBi in a "
+        "straight line, T5 in steps."
+    ),
     description=DESCRIPTION,
     reference="Su et al., RoFormer, 2021, section 3.4.3 and equation 37; Press et al., 2022; Raffel et al., 2020",
     params=Decay,

@@ -148,10 +148,15 @@ SCHEME: Scheme[Extrapolation, dict[str, Floats]] = Scheme(
     family="analyses",
     name="extrapolation",
     title="Extrapolation: angles that training never saw",
+    explanation=(
+        "A model that was trained on short texts has never seen some angles that a longer text brings. Each row is a "
+        "remedy: none, interpolation, NTK and YaRN, and the lower picture shows what share stays unseen."
+    ),
     description=DESCRIPTION,
     reference="Chen et al., Extending Context Window via Positional Interpolation, 2023; Peng et al., YaRN, 2023, "
     "sections 3.1 to 3.4; Liu et al., Scaling Laws of RoPE-based Extrapolation, 2023",
     params=Extrapolation,
+    named={"method": METHODS},
     rounding="faithful",
     tensors=_tensors,
     prepare=_prepare,

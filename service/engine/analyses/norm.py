@@ -110,6 +110,10 @@ SCHEME: Scheme[Norm, dict[str, Array]] = Scheme(
     family="analyses",
     name="norm",
     title="Norm: what adding and turning do to vectors",
+    explanation=(
+        "Adding an encoding makes a vector longer and points it elsewhere; turning it, as RoPE does, leaves its length "
+        "alone. Both are done to your vectors here."
+    ),
     description=DESCRIPTION,
     reference="Su et al., RoFormer, 2021, section 3; Vaswani et al., 2017, section 3.5",
     params=Norm,

@@ -111,6 +111,10 @@ SCHEME: Scheme[Permutation, dict[str, Array]] = Scheme(
     family="analyses",
     name="permutation",
     title="Permutation: attention without and with positions",
+    explanation=(
+        "Why there are positional encodings at all: without them attention gives each token the same answer in "
+        "whatever order the sequence stands. Here your vectors are shuffled, without and with positions, and compared."
+    ),
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017, section 3.5; Lee et al., Set Transformer, 2019",
     params=Permutation,

@@ -130,9 +130,14 @@ SCHEME: Scheme[Precision, Differences] = Scheme(
     family="analyses",
     name="precision",
     title="Precision: how far the arithmetics of rotary tables differ",
+    explanation=(
+        "Programs compute the same angles in different steps, and at large positions the results drift apart. The "
+        "table says how far, between each two of five ways, and the second picture where."
+    ),
     description=DESCRIPTION,
     reference="Su et al., RoFormer, 2021, in the arithmetics of PyTorch model code and of llama.cpp",
     params=Precision,
+    named={"arithmetic": ARITHMETICS, "other": ARITHMETICS},
     rounding="faithful",
     tensors=_tensors,
     prepare=_prepare,

@@ -130,6 +130,11 @@ SCHEME: Scheme[Shift, Array] = Scheme(
     family="analyses",
     name="shift",
     title="Shift: the matrix that leads from one position to another",
+    explanation=(
+        "One matrix leads from the encoding of any position to that of the position k farther on, and it does not "
+        "depend on where you start. That is the reason why sines and cosines come in pairs; the residual shows that "
+        "only rounding is left over."
+    ),
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017, section 3.5",
     params=Shift,

@@ -140,6 +140,10 @@ SCHEME: Scheme[Similarity, Floats] = Scheme(
     family="analyses",
     name="similarity",
     title="Similarity of positions",
+    explanation=(
+        "How alike the encodings of two positions are: bright along the diagonal, fading with distance. That the "
+        "pattern is the same along every diagonal is what lets a model learn relative positions."
+    ),
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017, section 3.5; Wang et al., On Position Embeddings in "
     "BERT, 2021",

@@ -71,6 +71,11 @@ SCHEME: Scheme[Wavelengths, Reals] = Scheme(
     family="analyses",
     name="wavelengths",
     title="Wavelengths of a rotary embedding",
+    explanation=(
+        "How many positions each pair of channels takes for one full turn, from a few to tens of thousands. Pairs that "
+        "never complete a turn in training meet new angles in longer texts, which is what context extension has to "
+        "solve."
+    ),
     description=DESCRIPTION,
     reference="Peng et al., YaRN: Efficient Context Window Extension of Large Language Models, 2023, section 3.1",
     params=Wavelengths,

@@ -32,6 +32,11 @@ SCHEME = table_scheme(
     BIAS,
     name="alibi",
     title="ALiBi attention bias",
+    explanation=(
+        "ALiBi encodes nothing in the tokens: it lowers every attention score in proportion to the distance, steeply "
+        "in some heads and gently in others. It needs no parameters, and models read on beyond the length that they "
+        "were trained on. Under a causal mask the lower left triangles count."
+    ),
     description=DESCRIPTION,
     reference="Press et al., Train Short, Test Long: Attention with Linear Biases, 2022",
     params=Alibi,

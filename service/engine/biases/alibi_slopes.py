@@ -32,6 +32,10 @@ SCHEME: Scheme[AlibiSlopes, Factors] = Scheme(
     family="biases",
     name="alibi-slopes",
     title="ALiBi slopes",
+    explanation=(
+        "The slopes alone: how steeply each head lowers its scores with distance. Attention kernels take these numbers "
+        "instead of the whole bias."
+    ),
     description=DESCRIPTION,
     reference="Press et al., Train Short, Test Long: Attention with Linear Biases, 2022",
     params=AlibiSlopes,

@@ -145,6 +145,10 @@ SCHEME: Scheme[DebertaBuckets, Integers] = Scheme(
     family="biases",
     name="deberta-buckets",
     title="DeBERTa log-bucketed relative positions",
+    explanation=(
+        "DeBERTa compares what a token says with how far away it is, in attention terms of their own. Distances are "
+        "exact when near and logarithmic when far, and this matrix says which learned vector each pair uses."
+    ),
     description=DESCRIPTION,
     reference="He et al., DeBERTa: Decoding-enhanced BERT with Disentangled Attention, 2021 (v2 and v3 of the code)",
     params=DebertaBuckets,

@@ -102,6 +102,10 @@ SCHEME: Scheme[DecomposedIndex, None] = Scheme(
     family="biases",
     name="decomposed-index",
     title="Relative indices along one axis of an image",
+    explanation=(
+        "For large images a number for each pair of patches is too much: rows and columns have tables of their own, "
+        "and the two biases are added. This matrix says which row of one of these tables a pair uses."
+    ),
     description=DESCRIPTION,
     reference="Li et al., MViTv2, 2022; Li et al., ViTDet, 2022; Kirillov et al., Segment Anything, 2023",
     params=DecomposedIndex,

@@ -140,6 +140,10 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
     family="biases",
     name="fire",
     title="FIRE normalised distances, and the bias made of them",
+    explanation=(
+        "A small network learns how a score depends on distance, and the distance is measured as a share of the text "
+        "so far. A longer text therefore shows it little that it has not seen."
+    ),
     description=DESCRIPTION,
     reference="Li et al., Functional Interpolation for Relative Positions Improves Long Context Transformers, 2024",
     params=Fire,

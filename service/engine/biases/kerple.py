@@ -20,6 +20,10 @@ SCHEME = table_scheme(
     BIAS,
     name="kerple",
     title="KERPLE attention bias",
+    explanation=(
+        "Like ALiBi, with a curve that the model learns: each head lowers its scores by the logarithm, or a power, of "
+        "the distance. The logarithm flattens out, so that far tokens are not lost altogether."
+    ),
     description=DESCRIPTION,
     reference="Chi et al., KERPLE: Kernelized Relative Positional Embedding for Length Extrapolation, 2022",
     params=Kerple,

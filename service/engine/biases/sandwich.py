@@ -25,6 +25,10 @@ SCHEME = table_scheme(
     BIAS,
     name="sandwich",
     title="Sandwich attention bias",
+    explanation=(
+        "What is left of sinusoidal encodings when only their effect on attention scores is kept: their inner "
+        "products, a curve that falls with distance in small waves. It needs no parameters."
+    ),
     description=DESCRIPTION,
     reference="Chi et al., Dissecting Transformer Length Extrapolation via the Lens of Receptive Field Analysis, 2023",
     params=Sandwich,

@@ -44,6 +44,10 @@ SCHEME: Scheme[Shaw, None] = Scheme(
     family="biases",
     name="shaw",
     title="Clipped relative indices",
+    explanation=(
+        "The first relative encoding of transformers: a learned vector for each distance, added to the keys. Distances "
+        "beyond a limit are clipped to it, and this matrix says which vector each pair of positions uses."
+    ),
     description=DESCRIPTION,
     reference="Shaw et al., Self-Attention with Relative Position Representations, 2018",
     params=Shaw,

@@ -65,6 +65,10 @@ SCHEME: Scheme[ShawVectors, Array] = Scheme(
     family="biases",
     name="shaw-vectors",
     title="Relative position vectors",
+    explanation=(
+        "The vectors that those indices point to, for every pair of positions: of your trained table, or of a drawn "
+        "one. Models add them to keys, or to values."
+    ),
     description=DESCRIPTION,
     reference="Shaw et al., Self-Attention with Relative Position Representations, 2018",
     params=ShawVectors,

@@ -99,9 +99,9 @@ def _facts(params: SwinIndex, _inputs: Inputs) -> Facts:
 
 
 DESCRIPTION = """\
-Patches of a window of H x W lie in row order. With dh and dw = query - key in rows and columns, the index is `(dh + H
-- 1) (2 W - 1) + (dw + W - 1)`: a row of a learned table of (2 H - 1)(2 W - 1) rows a head. With three sizes T, H, W
-the frames come first: `((dt + T - 1) (2 H - 1) + dh + H - 1) (2 W - 1) + dw + W - 1`.
+Patches of a window of H x W lie in row order. With dh and dw = query - key in rows and columns, the index is
+`(dh + H - 1) (2 W - 1) + (dw + W - 1)`: a row of a learned table of (2 H - 1)(2 W - 1) rows a head. With three sizes
+T, H, W the frames come first: `((dt + T - 1) (2 H - 1) + dh + H - 1) (2 W - 1) + dw + W - 1`.
 
 `distances=absolute` numbers |dh| and |dw| instead, `|dh| W + |dw|`, H W rows; queries on a coarser grid (LeViT between
 its stages) are the rows of every second patch.
@@ -116,6 +116,10 @@ SCHEME: Scheme[SwinIndex, Integers] = Scheme(
     family="biases",
     name="swin-index",
     title="Relative position indices in a window",
+    explanation=(
+        "Inside a window of an image every pair of patches has a distance in rows and one in columns. Each combination "
+        "has a learned number a head, and this matrix says which one a pair uses."
+    ),
     description=DESCRIPTION,
     reference="Liu et al., Swin Transformer, 2021; Bao et al., BEiT, 2022; Liu et al., Video Swin Transformer, 2022; "
     "Graham et al., LeViT, 2021",

@@ -104,6 +104,10 @@ SCHEME: Scheme[SwinV2Coordinates, list[Array]] = Scheme(
     family="biases",
     name="swin-v2-coordinates",
     title="Log-spaced relative coordinates in a window",
+    explanation=(
+        "Swin v2 does not learn a number for each distance but a small network that makes one from it. Its inputs are "
+        "these coordinates, on a logarithmic scale, so that a larger window has few values that are new to it."
+    ),
     description=DESCRIPTION,
     reference="Liu et al., Swin Transformer V2: Scaling Up Capacity and Resolution, 2022, section 3.3",
     params=SwinV2Coordinates,

@@ -29,7 +29,7 @@ from the normal distribution: `scale` is its standard deviation (d_model^-0.5 wh
 a table of your own (sqrt(head width) in x-transformers). Every value is that product, rounded once.
 
 Query row r stands at position r + `offset`, by default keys - queries, as a decoding step with a cache needs. T5 adds
-the bias to scores that are *not* divided by the square root of the head width.
+the bias to scores that are **not** divided by the square root of the head width.
 
 **Axes**: (head, query, key)."""
 
@@ -37,6 +37,10 @@ SCHEME = table_scheme(
     BIAS,
     name="t5",
     title="T5 attention bias",
+    explanation=(
+        "T5 learns a number for each head and each distance, and adds it to the attention score. Near distances have "
+        "numbers of their own, far ones share them, and all that lie beyond a limit share one."
+    ),
     description=DESCRIPTION,
     reference="Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer, 2020",
     params=T5,

@@ -69,6 +69,10 @@ SCHEME: Scheme[T5Buckets, Integers] = Scheme(
     family="biases",
     name="t5-buckets",
     title="T5 relative position buckets",
+    explanation=(
+        "Which of T5's learned numbers a pair of positions uses: its bucket. Distances up to a few are told apart "
+        "exactly, then the buckets grow wider and wider; the stripes in the picture show it."
+    ),
     description=DESCRIPTION,
     reference="Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer, 2020",
     params=T5Buckets,

@@ -126,6 +126,10 @@ SCHEME: Scheme[TemporalDistance, State] = Scheme(
     family="biases",
     name="temporal-distance",
     title="Sinusoids of distances in time",
+    explanation=(
+        "For events at irregular times what matters is how long ago the other one was. Each pair of times gets the "
+        "sines and cosines of the time between them."
+    ),
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017; Zuo et al., Transformer Hawkes Process, 2020",
     params=TemporalDistance,

@@ -105,6 +105,10 @@ SCHEME: Scheme[TransformerXL, Angles] = Scheme(
     family="biases",
     name="transformer-xl",
     title="Relative sinusoids",
+    explanation=(
+        "Sines and cosines of distances instead of positions: attention asks how far behind a key lies, so that a "
+        "segment of text can look back into the one before. The rows go from the farthest key to the nearest."
+    ),
     description=DESCRIPTION,
     reference="Dai et al., Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context, 2019",
     params=TransformerXL,

@@ -76,6 +76,10 @@ SCHEME: Scheme[Age, Pair] = Scheme(
     family="encodings",
     name="age",
     title="Age of a time series",
+    explanation=(
+        "How long a series has existed is one number, and its logarithm is a better one: the difference between the "
+        "first and second day is large, between the thousandth and the next one small."
+    ),
     description=DESCRIPTION,
     reference="Alexandrov et al., GluonTS, 2019; gluonts 0.17.0, AddAgeFeature",
     params=Age,

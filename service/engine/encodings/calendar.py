@@ -241,6 +241,10 @@ SCHEME: Scheme[Calendar, dict[str, Array]] = Scheme(
     family="encodings",
     name="calendar",
     title="Calendar features",
+    explanation=(
+        "Forecasting models are told what a moment is: which hour, weekday, day or month. Each feature is a number "
+        "from -1/2 to 1/2, as libraries for time series have it, or a point on a circle."
+    ),
     description=DESCRIPTION,
     reference="Alexandrov et al., GluonTS: Probabilistic Time Series Models in Python, 2019; gluonts 0.17.0",
     params=Calendar,

@@ -63,6 +63,10 @@ SCHEME: Scheme[Cyclic, Waves] = Scheme(
     family="encodings",
     name="cyclic",
     title="Cyclic sine and cosine pairs",
+    explanation=(
+        "What comes round again, such as the hour of a day, belongs on a circle: a sine and a cosine, so that 23 "
+        "o'clock and 0 o'clock are neighbours. Each period that you name gives one pair."
+    ),
     description=DESCRIPTION,
     reference="Mardia and Jupp, Directional Statistics, 2000, section 2.1 (a value on the unit circle)",
     params=Cyclic,

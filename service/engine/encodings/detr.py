@@ -262,6 +262,11 @@ SCHEME: Scheme[Detr, State] = Scheme(
     family="encodings",
     name="detr",
     title="DETR's sine encoding of a feature map",
+    explanation=(
+        "Object detectors of the DETR family tell the pixels of a feature map apart by sines and cosines of where they "
+        "lie in the image. Padding of a batch is not counted, and the coordinates are shares of the image, so that a "
+        "picture looks the same in every size."
+    ),
     description=DESCRIPTION,
     reference="Carion et al., End-to-End Object Detection with Transformers, 2020; transformers 5.24",
     params=Detr,

@@ -104,6 +104,10 @@ SCHEME: Scheme[DetrBoxes, Writer] = Scheme(
     family="encodings",
     name="detr-boxes",
     title="Sine encoding of points and boxes in DETR's decoders",
+    explanation=(
+        "The decoders of these detectors ask about points and boxes. The coordinates of each, from 0 to 1, become "
+        "sines and cosines as the pixels' do, so that a query and what it looks for speak one language."
+    ),
     description=DESCRIPTION,
     reference="Liu et al., DAB-DETR, 2022; Meng et al., Conditional DETR, 2021; Zhu et al., Deformable DETR, 2021",
     params=DetrBoxes,

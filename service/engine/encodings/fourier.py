@@ -119,6 +119,11 @@ SCHEME: Scheme[Fourier, Waves] = Scheme(
     family="encodings",
     name="fourier",
     title="Fourier features in octave, linear or geometric bands",
+    explanation=(
+        "A network sees fine detail badly when it is given plain coordinates. Sines and cosines of each coordinate in "
+        "bands, each finer than the one before, make the detail visible: NeRF draws scenes from them and Perceiver "
+        "reads pixels."
+    ),
     description=DESCRIPTION,
     reference="Mildenhall et al., NeRF, 2020, section 5.1; Jaegle et al., Perceiver, 2021, section 3.2",
     params=Fourier,

@@ -127,6 +127,10 @@ SCHEME: Scheme[GaussianFourier, Waves | Sums] = Scheme(
     family="encodings",
     name="gaussian-fourier",
     title="Gaussian random Fourier features",
+    explanation=(
+        "The same idea as Fourier features, with frequencies drawn at random instead of in bands. The scale of the "
+        "draw decides how fine the detail is that a network can learn."
+    ),
     description=DESCRIPTION,
     reference="Tancik et al., Fourier Features Let Networks Learn High Frequency Functions, 2020; Song et al., 2021",
     params=GaussianFourier,

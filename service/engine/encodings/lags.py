@@ -84,6 +84,10 @@ SCHEME: Scheme[Lags, None] = Scheme(
     family="encodings",
     name="lags",
     title="Lags by frequency",
+    explanation=(
+        "A forecast looks back to moments that matter: an hour ago, the same hour yesterday, the same day a year ago. "
+        "The lags are how many steps back those are, for the frequency of the series."
+    ),
     description=DESCRIPTION,
     reference="Alexandrov et al., GluonTS, 2019; gluonts 0.17.0, get_lags_for_frequency",
     params=Lags,

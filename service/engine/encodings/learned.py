@@ -213,6 +213,11 @@ SCHEME: Scheme[Learned, Learned] = Scheme(
     family="encodings",
     name="learned",
     title="Learned position table as it is initialised",
+    explanation=(
+        "The simplest table: one row of trained numbers for each position, up to a fixed length. Before training the "
+        "rows are random, which is what the picture shows; after the last row there is nothing, so such a model cannot "
+        "read on."
+    ),
     description=DESCRIPTION,
     reference="Gehring et al., Convolutional Sequence to Sequence Learning, 2017; Devlin et al., BERT, 2019",
     params=Learned,

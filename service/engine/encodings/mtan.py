@@ -61,6 +61,10 @@ SCHEME: Scheme[Mtan, Waves] = Scheme(
     family="encodings",
     name="mtan",
     title="Fixed time embedding of multi-time attention",
+    explanation=(
+        "Measurements that come at irregular times, as at a hospital bed, have no position number. Their real times "
+        "become sines and cosines, so that attention can compare any two moments."
+    ),
     description=DESCRIPTION,
     reference="Shukla and Marlin, Multi-Time Attention Networks for Irregularly Sampled Time Series, 2021",
     params=Mtan,

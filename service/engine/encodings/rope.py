@@ -151,6 +151,12 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
     family="encodings",
     name="rope",
     title="Rotary position embedding: cos and sin tables",
+    explanation=(
+        "Instead of adding something to a token, RoPE turns its query and key: each pair of channels by an angle that "
+        "grows with the position, quickly for the first pairs and slowly for the last. A score then depends on how far "
+        "apart two tokens are, not on where they stand. The tables hold the cosines and sines of those angles; most "
+        "language models of today use them."
+    ),
     description=DESCRIPTION,
     reference="Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021, section 3.2",
     params=Rope,

@@ -147,6 +147,11 @@ SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
     family="encodings",
     name="rope-axes",
     title="Rotary position embedding on several axes: cos and sin tables",
+    explanation=(
+        "RoPE for tokens that lie on a grid: some pairs of channels turn with the row, others with the column or with "
+        "time. Models that read text with images or video use it, and each deals the pairs out to the axes in its own "
+        "way."
+    ),
     description=DESCRIPTION,
     reference="Wang et al., Qwen2-VL, 2024 (M-RoPE); Heo et al., Rotary Position Embedding for ViT, 2024",
     params=RopeAxesTable,

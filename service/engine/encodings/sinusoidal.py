@@ -194,6 +194,11 @@ SCHEME: Scheme[Sinusoidal, Angles] = Scheme(
     family="encodings",
     name="sinusoidal",
     title="Sinusoidal position encoding",
+    explanation=(
+        "Every position gets a row of sines and cosines, from fast waves on the left to waves so slow that they hardly "
+        "turn, and the row is added to the token's embedding before the first layer. Nearby positions get similar "
+        "rows, and no two rows are alike: like the hands of many clocks, they tell the time together."
+    ),
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017, section 3.5",
     params=Sinusoidal,

@@ -61,6 +61,11 @@ width, channel). `channel_axis=first` puts the channel before them."""
 SCHEME = grid_scheme(
     name="sinusoidal-2d",
     title="Sinusoidal encoding of a 2-D grid",
+    explanation=(
+        "Patches of an image have a row and a column instead of one position, so half of the channels encode the one "
+        "and half the other. Vision transformers add this table to their patches; libraries disagree about which half "
+        "comes first, and that is what the parameters choose."
+    ),
     description=DESCRIPTION,
     reference="Chen et al., MoCo v3, 2021; He et al., Masked Autoencoders Are Scalable Vision Learners, 2022",
     params=Sinusoidal2D,

@@ -66,6 +66,10 @@ then all cosines.
 SCHEME = grid_scheme(
     name="sinusoidal-3d",
     title="Sinusoidal encoding of a 3-D grid",
+    explanation=(
+        "Patches of a video have a time, a row and a column: each of the three has a share of the channels, with sines "
+        "and cosines of its own. The shares and their order differ from model to model."
+    ),
     description=DESCRIPTION,
     reference="Yang et al., CogVideoX, 2024; Bardes et al., V-JEPA, 2024",
     params=Sinusoidal3D,

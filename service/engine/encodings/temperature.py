@@ -175,6 +175,10 @@ SCHEME: Scheme[Temperature, Pair] = Scheme(
     family="encodings",
     name="temperature",
     title="Attention temperature by position",
+    explanation=(
+        "In a long context attention spreads over so many tokens that it loses its point. These factors, larger at "
+        "later positions, sharpen it again; models multiply their queries by them."
+    ),
     description=DESCRIPTION,
     reference="Meta, Llama 4, 2025; Mistral AI, Ministral 3, 2025; Bai et al., Qwen, 2023; Nakanishi, SSMax, 2025",
     params=Temperature,

@@ -109,6 +109,10 @@ SCHEME: Scheme[Time2Vec, Sums | None] = Scheme(
     family="encodings",
     name="time2vec",
     title="Time2Vec",
+    explanation=(
+        "Time as a learned vector: one channel grows steadily, the others are waves whose "
+        "frequencies and phases a model trains. Untrained ones are drawn from a seed here, or you bring your own."
+    ),
     description=DESCRIPTION,
     reference="Kazemi et al., Time2Vec: Learning a Vector Representation of Time, 2019",
     params=Time2Vec,

@@ -149,6 +149,10 @@ SCHEME: Scheme[Timestep, Waves | Singles] = Scheme(
     family="encodings",
     name="timestep",
     title="Diffusion timestep embedding",
+    explanation=(
+        "A diffusion model must know how noisy its input is. The time of a step becomes sines and cosines of many "
+        "speeds, the same idea as the positions of a sentence, and the network reads the noise level from them."
+    ),
     description=DESCRIPTION,
     reference="Ho et al., Denoising Diffusion Probabilistic Models, 2020; diffusers 0.42.1, get_timestep_embedding",
     params=Timestep,

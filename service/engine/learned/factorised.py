@@ -134,6 +134,10 @@ SCHEME: Scheme[Factorised, Factors] = Scheme(
     family="learned",
     name="factorised",
     title="Your own tables of rows and columns, joined on a grid",
+    explanation=(
+        "Instead of a row for each cell of a grid, one for each of its rows and one for each of its columns, joined. A "
+        "large grid then needs few trained numbers."
+    ),
     description=DESCRIPTION,
     reference="Carion et al., End-to-End Object Detection with Transformers, 2020; Kitaev et al., Reformer, 2020",
     params=Factorised,

@@ -87,6 +87,10 @@ SCHEME: Scheme[Lookup, Indices | None] = Scheme(
     family="learned",
     name="lookup",
     title="Rows of your own position table",
+    explanation=(
+        "Rows of the table that your model has trained, for the positions you name. Some libraries leave the first "
+        "rows for padding, and the offset rule counts as they do."
+    ),
     description=DESCRIPTION,
     reference="Devlin et al., BERT, 2019; Zhang et al., OPT, 2022; Liu et al., RoBERTa, 2019",
     params=Lookup,

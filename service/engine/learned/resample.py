@@ -387,6 +387,10 @@ SCHEME: Scheme[Resample, State] = Scheme(
     family="learned",
     name="resample",
     title="Your own position table, resized",
+    explanation=(
+        "A trained table has as many rows as the training had positions. For a longer text or a larger image it is "
+        "resized like a picture, and models are fine-tuned from there."
+    ),
     description=DESCRIPTION,
     reference="Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981; Dosovitskiy et al., ViT, 2021",
     params=Resample,

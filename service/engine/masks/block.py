@@ -36,6 +36,10 @@ With blocks of b positions, query i may attend to key j where
 SCHEME = mask_scheme(
     name="block",
     title="Block-diagonal and block-causal mask",
+    explanation=(
+        "Blocks of equal size see themselves in full, and with reach=causal all blocks before them. Diffusion language "
+        "models write block by block in this way."
+    ),
     description=DESCRIPTION,
     reference="Qiu et al., Blockwise Self-Attention, 2020; Arriola et al., Block Diffusion, 2025",
     params=Block,

@@ -13,6 +13,10 @@ DESCRIPTION = "Query i may attend to key j where `j <= i`, positions counted fro
 SCHEME = mask_scheme(
     name="causal",
     title="Causal mask",
+    explanation=(
+        "A language model must not see what comes next: each query attends to its own position and those before it. "
+        "Nearly every text generator has this triangle."
+    ),
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017, section 3.1",
     params=Mask,

@@ -37,6 +37,10 @@ the position of the first token."""
 SCHEME = mask_scheme(
     name="chunked",
     title="Chunked causal mask",
+    explanation=(
+        "The text is cut into chunks, and a query sees those of its own chunk that came before it. At the first token "
+        "of a chunk the past is gone, unless other layers keep it."
+    ),
     description=DESCRIPTION,
     reference="Meta, Llama 4, 2025: attention_chunk_size",
     params=Chunked,

@@ -95,6 +95,10 @@ SCHEME: Scheme[Combined, Both] = Scheme(
     family="masks",
     name="combined",
     title="Two masks joined by AND or OR",
+    explanation=(
+        "Two rules at once: both must allow a pair (and), or either does (or). So a causal mask with an image that "
+        "sees all of itself is made of two masks."
+    ),
     description=DESCRIPTION,
     reference="transformers masking_utils and_masks, or_masks, 2025; PyTorch FlexAttention, 2024",
     params=Combined,

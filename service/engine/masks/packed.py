@@ -39,6 +39,10 @@ are marked by a number for each key, see `masks/segments`."""
 SCHEME = mask_scheme(
     name="packed",
     title="Packed sequences: block-diagonal mask",
+    explanation=(
+        "Several short texts in one row save computing time, and none must see another. Each has a square of its own "
+        "on the diagonal."
+    ),
     description=DESCRIPTION,
     reference="Krell et al., Efficient Sequence Packing without Cross-contamination, 2021",
     params=Packed,

@@ -18,6 +18,10 @@ cross-attention need."""
 SCHEME = mask_scheme(
     name="padding",
     title="Padding mask",
+    explanation=(
+        "Texts of a batch are filled up to one length, and the filling must not be seen. A 0 in attention_mask shuts a "
+        "whole column."
+    ),
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017; transformers masking_utils, 2025",
     params=Sized,

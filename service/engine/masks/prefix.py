@@ -42,6 +42,10 @@ DESCRIPTION = "With a prefix of n keys, query i may attend to key j where `j < n
 SCHEME = mask_scheme(
     name="prefix",
     title="Prefix mask",
+    explanation=(
+        "The first tokens, a question or an image, see each other in both directions; what follows is written from "
+        "left to right. It joins an encoder and a decoder in one model."
+    ),
     description=DESCRIPTION,
     reference="Raffel et al., Exploring the Limits of Transfer Learning (T5), 2020, section 3.2.1",
     params=PrefixMask,

@@ -25,6 +25,10 @@ any integers, in any order; a query outside the keys has none and attends to not
 SCHEME = mask_scheme(
     name="segments",
     title="Packed sequences marked by segment ids",
+    explanation=(
+        "The same for texts that are marked token by token: a query sees the tokens that have its own mark. It suits "
+        "batches whose texts are not laid out by lengths."
+    ),
     description=DESCRIPTION,
     reference="Krell et al., Efficient Sequence Packing without Cross-contamination, 2021",
     params=Segments,

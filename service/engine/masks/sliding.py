@@ -70,6 +70,10 @@ With window w, query i may attend to key j where
 SCHEME = mask_scheme(
     name="sliding",
     title="Sliding-window mask",
+    explanation=(
+        "Each query sees a window of its nearest predecessors and nothing older, so that cost and cache stay small in "
+        "a long text. Through several layers information still travels farther than the window."
+    ),
     description=DESCRIPTION,
     reference="Beltagy et al., Longformer, 2020; Jiang et al., Mistral 7B, 2023",
     params=Sliding,

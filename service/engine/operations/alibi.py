@@ -19,6 +19,7 @@ SCHEME = sum_scheme(
     BIAS,
     name="alibi",
     title="ALiBi bias added to attention scores",
+    explanation="ALiBi's penalty for distance, added to your attention scores.",
     description=DESCRIPTION,
     reference="Press et al., Train Short, Test Long: Attention with Linear Biases, 2022",
     params=ApplyAlibi,

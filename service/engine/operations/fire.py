@@ -21,6 +21,7 @@ SCHEME = sum_scheme(
     BIAS,
     name="fire",
     title="FIRE bias added to attention scores",
+    explanation="What your trained network makes of each distance, added to your attention scores.",
     description=DESCRIPTION,
     reference="Li et al., Functional Interpolation for Relative Positions Improves Long Context Transformers, 2024",
     params=ApplyFire,

@@ -17,6 +17,7 @@ SCHEME = sum_scheme(
     BIAS,
     name="kerple",
     title="KERPLE bias added to attention scores",
+    explanation="KERPLE's falling curve, with the numbers of each head, added to your attention scores.",
     description=DESCRIPTION,
     reference="Chi et al., KERPLE: Kernelized Relative Positional Embedding for Length Extrapolation, 2022",
     params=ApplyKerple,

@@ -97,6 +97,7 @@ SCHEME: Scheme[ApplyMask, Booleans] = Scheme(
     family="apply",
     name="mask",
     title="Mask added to attention scores",
+    explanation="Your attention scores with all that a query must not see put out of reach, before the softmax.",
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017, section 3.2.3",
     params=ApplyMask,

@@ -104,6 +104,10 @@ SCHEME: Scheme[ApplyPermutation, Indices] = Scheme(
     family="apply",
     name="permutation",
     title="The permutation between RoPE's pairings applied to weights",
+    explanation=(
+        "Your weights, reordered from one way of pairing channels to the other, so that a model runs in another "
+        "library's code."
+    ),
     description=DESCRIPTION,
     reference="Su et al., RoFormer, 2021; the conversion between Meta's and Hugging Face's weights of Llama",
     params=ApplyPermutation,

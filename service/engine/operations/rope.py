@@ -213,6 +213,10 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
     family="apply",
     name="rope",
     title="RoPE applied to queries and keys",
+    explanation=(
+        "Your queries and keys, turned as attention layers turn them. Turn the same vector at two positions and "
+        "compare: the length stays, the direction moves."
+    ),
     description=DESCRIPTION,
     reference="Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021, section 3.2",
     params=ApplyRope,

@@ -243,6 +243,9 @@ SCHEME: Scheme[ApplyRopeAxes, Turn] = Scheme(
     family="apply",
     name="rope-axes",
     title="RoPE on several axes applied to queries and keys",
+    explanation=(
+        "Your queries and keys of an image, a video or mixed text, turned along several axes as the model does it."
+    ),
     description=DESCRIPTION,
     reference="Wang et al., Qwen2-VL, 2024 (M-RoPE); Heo et al., Rotary Position Embedding for ViT, 2024",
     params=ApplyRopeAxes,

@@ -17,6 +17,7 @@ SCHEME = sum_scheme(
     BIAS,
     name="sandwich",
     title="Sandwich bias added to attention scores",
+    explanation="The curve that sinusoidal encodings leave in attention, added to your attention scores.",
     description=DESCRIPTION,
     reference="Chi et al., Dissecting Transformer Length Extrapolation via the Lens of Receptive Field Analysis, 2023",
     params=ApplySandwich,

@@ -20,6 +20,7 @@ SCHEME = sum_scheme(
     VECTORS,
     name="shaw",
     title="Scores with relative vectors added to attention scores",
+    explanation="The product of your queries with the vector of each distance, added to your attention scores.",
     description=DESCRIPTION,
     reference="Shaw et al., Self-Attention with Relative Position Representations, 2018, equation 5",
     params=ApplyShaw,

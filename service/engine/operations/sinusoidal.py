@@ -117,6 +117,10 @@ SCHEME: Scheme[ApplySinusoidal, Table] = Scheme(
     family="apply",
     name="sinusoidal",
     title="Sinusoidal encoding added to embeddings",
+    explanation=(
+        "What a model does first: the encoding of each position added to the embedding that stands there. Some models "
+        "multiply the embedding first, so that it is not drowned."
+    ),
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017, sections 3.4 and 3.5",
     params=ApplySinusoidal,

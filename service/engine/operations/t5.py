@@ -20,6 +20,7 @@ SCHEME = sum_scheme(
     BIAS,
     name="t5",
     title="T5 bias added to attention scores",
+    explanation="T5's learned number for each distance, added to your attention scores.",
     description=DESCRIPTION,
     reference="Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer, 2020",
     params=ApplyT5,

@@ -19,6 +19,10 @@ SCHEME = sum_scheme(
     ROWS,
     name="transformer-xl",
     title="Relative scores shifted and added to attention scores",
+    explanation=(
+        "Scores of queries with distances come row by row in the wrong order; this puts each where its query and key "
+        "meet, and adds it to your attention scores."
+    ),
     description=DESCRIPTION,
     reference="Dai et al., Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context, 2019, appendix B",
     params=ApplyTransformerXL,

@@ -75,6 +75,10 @@ SCHEME: Scheme[RopePermutation, None] = Scheme(
     family="permutations",
     name="rope",
     title="Permutation between the pairings of RoPE",
+    explanation=(
+        "Two families of code pair the channels differently: neighbours, or one half with the other. Weights that move "
+        "from one to the other have their rows reordered by this list."
+    ),
     description=DESCRIPTION,
     reference="Su et al., RoFormer, 2021; Meta's and Hugging Face's Llama differ by it",
     params=RopePermutation,

@@ -82,6 +82,10 @@ SCHEME: Scheme[FromMask, Booleans] = Scheme(
     family="positions",
     name="from-mask",
     title="Position ids of padded batches",
+    explanation=(
+        "In a padded batch a token's position is how many tokens stand before it, not where it stands in the row. "
+        "Models that are padded on the left give wrong answers without this."
+    ),
     description=DESCRIPTION,
     reference="transformers generation and create_position_ids_from_input_ids; Liu et al., RoBERTa, 2019",
     params=FromMask,

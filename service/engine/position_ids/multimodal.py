@@ -208,6 +208,10 @@ SCHEME: Scheme[Multimodal, Numbers] = Scheme(
     family="positions",
     name="multimodal",
     title="Position ids of text with images, video and audio",
+    explanation=(
+        "Text goes on one position at a time; an image lies still in time and spreads over rows and columns. This "
+        "gives each token its three positions, as models that read both count them."
+    ),
     description=DESCRIPTION,
     reference="Wang et al., Qwen2-VL, 2024, section 2.1 (M-RoPE); Xu et al., Qwen2.5-Omni, 2025 (TMRoPE)",
     params=Multimodal,

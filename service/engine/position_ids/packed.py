@@ -105,6 +105,7 @@ SCHEME: Scheme[Packed, Integers] = Scheme(
     family="positions",
     name="packed",
     title="Position ids of packed sequences",
+    explanation="When several texts share a row, each begins again at position 0. These are the positions for them.",
     description=DESCRIPTION,
     reference="Krell et al., Efficient Sequence Packing without Cross-contamination, 2021",
     params=Packed,

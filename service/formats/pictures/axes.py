@@ -33,6 +33,14 @@ def along(axis: str, steps: Steps, cell: int, captions: Captions, *, least: int)
     return Ticks(label, [((number - first) // steps.stride * cell + cell // 2, str(number)) for number in numbers])
 
 
+def called(axis: str, steps: Steps, cell: int, captions: Captions, *, least: int) -> Ticks:
+    """The same at the left, where there is room for what indices are called: for each, after its number."""
+    names = captions.named.get(axis, ())
+    if len(names) != steps.shown or cell < least:
+        return along(axis, steps, cell, captions, least=least)
+    return Ticks(axis, [(index * cell + cell // 2, f"{name} {index}") for index, name in enumerate(names)])
+
+
 def steps_told(axes: Sequence[tuple[Steps, str]]) -> str:
     """In words, which indices are shown, where not all are.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.formats.format import Answer, Captions, Tensors
-from service.formats.pictures.axes import Ticks, along, steps_told
+from service.formats.pictures.axes import Ticks, along, called, steps_told
 from service.formats.pictures.cells import Values, panels
 from service.formats.pictures.drawing import Box, Drawing, Image, Text
 from service.formats.pictures.lettering import Lettering
@@ -150,7 +150,7 @@ class Composer:
         if shown.group.is_profile:
             marks = [(PROFILE_HEIGHT - 1 - place, spoken(value)) for value, place in _on(shown.scale, PROFILE_HEIGHT)]
             return Ticks("value (log scale)" if shown.scale.kind == "logarithmic" else "value", marks)
-        return along(shown.group.axes[0], panels_.rows, panels_.cell[1], self.captions, least=22)
+        return called(shown.group.axes[0], panels_.rows, panels_.cell[1], self.captions, least=22)
 
     def _group(self, shown: Shown) -> None:
         panels_ = shown.group.panels

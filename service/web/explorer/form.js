@@ -13,11 +13,12 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// The parameters of a scheme that a form has, those that its first example and most callers state before all others.
-export function fieldsOf(entry) {
+// The parameters of a scheme that a form has: before all others those that are stated, by the request or by the scheme's
+// first example, and those that most callers state.
+export function fieldsOf(entry, given) {
   const { properties, required } = entry.parameters;
   const example = entry.examples.find(({ method }) => method === "GET");
-  const stated = new Set([...required, ...new URLSearchParams(example?.href.split("?", 2)[1] ?? "").keys()]);
+  const stated = new Set([...given.keys(), ...required, ...new URLSearchParams(example?.href.split("?", 2)[1] ?? "").keys()]);
   const shown = Object.keys(properties).filter(
     (name) => !NOT_SHOWN.has(name) && (name !== "tensor" || properties.tensor.enum.length > 1),
   );
@@ -29,7 +30,9 @@ export function fieldsOf(entry) {
 
 // `changed(when)` is called with "now" after a choice, and with "soon" while someone types.
 export function makeForm(entry, parameters, id, changed) {
-  const { first, more } = fieldsOf(entry);
+  const { first, more } = fieldsOf(entry, parameters);
+  // What an address says beside them, such as a pasted block, is kept where it can be seen and taken out.
+  const others = [...parameters.keys()].filter((name) => !(name in entry.parameters.properties));
   const fields = new Map();
   const make = (name) => {
     const field = makeField(entry, name, parameters.get(name) ?? "", `${id}-${name}`, changed);
@@ -37,12 +40,11 @@ export function makeForm(entry, parameters, id, changed) {
     return field.box;
   };
   const form = element("form", { autocomplete: "off", "aria-label": `Parameters of ${entry.title}` });
-  form.append(element("div", { class: "fields" }, ...first.map(make)));
+  form.append(element("div", { class: "fields" }, ...[...first, ...others].map(make)));
   if (more.length) {
     const hidden = more.map(make);
-    const open = more.some((name) => parameters.has(name));
     form.append(
-      element("details", { open }, element("summary", {}, `${more.length} more parameters`),
+      element("details", {}, element("summary", {}, `${more.length} more parameters`),
         element("div", { class: "fields" }, ...hidden)),
     );
   }
@@ -59,7 +61,7 @@ function valuesOf(fields) {
 }
 
 function makeField(entry, name, value, id, changed) {
-  const schema = entry.parameters.properties[name];
+  const schema = entry.parameters.properties[name] ?? {};
   const input = makeInput(schema, value, id, entry.parameters.required.includes(name));
   input.setAttribute("aria-describedby", `${id}-hint`);
   input.addEventListener(input.tagName === "SELECT" ? "change" : "input", () =>

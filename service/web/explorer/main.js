@@ -1,21 +1,22 @@
-// The explorer: one scheme or two side by side; the address bar holds what is shown.
+// The explorer: one scheme or two side by side, or a model's; the address bar holds what is shown.
 
+import { startOf } from "./examples.js";
 import { element } from "./form.js";
-import { ask } from "./key.js";
-import { Side, startOf } from "./side.js";
-import { parseSide, readState, writeState } from "./state.js";
+import { Models } from "./models.js";
+import { Side } from "./side.js";
+import { parseAddress, readState, writeState } from "./state.js";
 
 const base = new URL(".", window.location.href).href;
 const place = document.getElementById("sides");
 const compare = document.getElementById("compare");
 let schemes = [];
 let sides = [];
+let models;
 
 async function start() {
-  const reply = await ask(new URL("v1/schemes", base));
-  const catalogue = await reply.json();
-  // What cannot do without the caller's own arrays has no address that shows it.
-  schemes = catalogue.schemes.filter(({ methods }) => methods.includes("GET"));
+  const reply = await fetch(new URL("v1/schemes", base));
+  ({ schemes } = await reply.json());
+  models = new Models({ base, entryOf: known, choose: showAt, changed: remember });
   show();
   window.addEventListener("hashchange", show);
   compare.addEventListener("click", toggle);
@@ -25,27 +26,43 @@ async function start() {
 function show() {
   const state = readState(window.location.hash);
   if (sides.length && writeState(stateNow()) === window.location.hash) return;
-  sides = state.sides.map((side, number) => {
-    const { key, parameters } = parseSide(side);
-    return open(number, entryOf(key), entryOf(key) === known(key) ? parameters : new Map(), state.language);
+  sides = state.sides.map(({ address, body }, number) => {
+    const { key, parameters } = parseAddress(address);
+    const entry = known(key);
+    parameters.delete("revision");
+    const isGiven = entry && (parameters.size || body);
+    const request = isGiven ? { parameters, body: body || bodyNeeded(entry) } : startOf(entry ?? schemes[0]);
+    return open(number, entry ?? schemes[0], request, state.language);
   });
   arrange();
+  models.restore(state.model);
 }
 
 const known = (key) => schemes.find(({ family, name }) => `${family}/${name}` === key);
-const entryOf = (key) => known(key) ?? schemes[0];
 
-function open(number, entry, parameters, language) {
+// An address of what needs a body, without it, is shown with its example's.
+function bodyNeeded(entry) {
+  return entry.methods.includes("GET") ? "" : startOf(entry).body;
+}
+
+function open(number, entry, request, language) {
   const side = new Side({ id: "ab"[number], base, schemes, language, changed: remember });
-  side.show(entry, parameters.size ? parameters : startOf(entry));
+  side.show(entry, request);
   return side;
+}
+
+// Shows an address of a model on the first side, and goes there where someone asked for that one.
+function showAt(entry, request, isAskedFor) {
+  sides[0].show(entry, request);
+  remember();
+  if (isAskedFor) document.getElementById("a-scheme").focus();
 }
 
 function toggle() {
   if (sides.length === 2) sides.pop();
   else {
-    const key = sides[0].entry.name === "rope" ? "encodings/sinusoidal" : "encodings/rope";
-    sides.push(open(1, entryOf(key), new Map(), sides[0].language));
+    const other = known(sides[0].entry.name === "rope" ? "encodings/sinusoidal" : "encodings/rope");
+    sides.push(open(1, other, startOf(other), sides[0].language));
   }
   arrange();
   remember();
@@ -58,7 +75,7 @@ function arrange() {
 }
 
 function stateNow() {
-  return { sides: sides.map(({ address }) => address), language: sides[0].language };
+  return { model: models.model, sides: sides.map(({ request }) => request), language: sides[0].language };
 }
 
 function remember() {

@@ -38,23 +38,30 @@ export function headerEnd(buffer) {
   return 8 + Number(new DataView(buffer).getBigUint64(0, true));
 }
 
-export function readBeginning(buffer, mostRows, mostColumns) {
+// What an answer says of itself, its tensors in the order of `names` (the file has an order of its own), and the first
+// rows of the first tensor that begins within the buffer.
+export function readBeginning(buffer, names, mostRows, mostColumns) {
   const end = headerEnd(buffer);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, end - 8)));
   const { __metadata__: metadata, ...entries } = header;
   const tensors = Object.entries(entries)
-    .sort(([, one], [, other]) => one.data_offsets[0] - other.data_offsets[0])
-    .map(([name, { dtype, shape }]) => ({ name, dtype, shape, kind: KINDS[dtype] }));
-  const [size, read] = READERS[tensors[0].dtype];
-  const width = tensors[0].shape.at(-1) ?? 1;
-  const count = tensors[0].shape.slice(0, -1).reduce((product, length) => product * length, 1);
+    .map(([name, { dtype, shape, data_offsets: [start] }]) => ({ name, dtype, shape, start: end + start, kind: KINDS[dtype] }))
+    .sort((one, other) => names.indexOf(one.name) - names.indexOf(other.name) || one.start - other.start);
+  const first = tensors.find(({ start }) => start < buffer.byteLength) ?? tensors[0];
+  return { about: JSON.parse(metadata.posenc), tensors, first, rows: rowsOf(first, buffer, mostRows, mostColumns) };
+}
+
+function rowsOf({ dtype, shape, start }, buffer, mostRows, mostColumns) {
+  const [size, read] = READERS[dtype];
+  const width = shape.at(-1) ?? 1;
+  const count = shape.slice(0, -1).reduce((product, length) => product * length, 1);
   const view = new DataView(buffer);
   const rows = [];
   for (let row = 0; row < Math.min(count, mostRows); row += 1) {
-    const from = end + row * width * size;
+    const from = start + row * width * size;
     const columns = Math.min(width, mostColumns, Math.floor((buffer.byteLength - from) / size));
     if (columns < 1) break;
     rows.push(Array.from({ length: columns }, (_, column) => read(view, from + column * size)));
   }
-  return { about: JSON.parse(metadata.posenc), tensors, rows };
+  return rows;
 }

@@ -1,20 +1,22 @@
 // One side of the page: a scheme, its form, the picture, the first rows, and the code that asks for them.
 
+import { AGAIN_MS, beginning, pictured } from "./asking.js";
+import { makeBody } from "./body.js";
+import { requestOf, startOf } from "./examples.js";
 import { element, makeForm, showFaults } from "./form.js";
-import { ask, isKeyed } from "./key.js";
-import { headerEnd, readBeginning } from "./safetensors.js";
+import { factsOf, tableOf } from "./rows.js";
+import { readBeginning } from "./safetensors.js";
 import { LANGUAGES, snippet } from "./snippets.js";
-import { addressOf, sideOf } from "./state.js";
+import { addressOf, isShareable } from "./state.js";
 
 const ROWS = 4;
 const COLUMNS = 8;
-const BEGINNING = 1 << 16;
 const SOON_MS = 250;
-const AGAIN_MS = 1000;
+const TOO_LONG = "Your data is too long for the address of this page: a link to it shows the example's.";
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 export class Side {
-  // `changed()` is called whenever the side's address is another one.
+  // `changed()` is called whenever what the side shows is another request.
   constructor({ id, base, schemes, language, changed }) {
     Object.assign(this, { id, base, schemes, language, changed });
     const which = id === "a" ? "first scheme" : "second scheme";
@@ -31,8 +33,9 @@ export class Side {
     dark.addEventListener("change", () => this.entry && this.ask());
   }
 
-  get address() {
-    return sideOf(this.entry, this.parameters());
+  // What is asked for, as the address bar holds it.
+  get request() {
+    return { address: addressOf(this.entry, this.parameters(), ""), body: this.body.text() };
   }
 
   parameters() {
@@ -43,35 +46,48 @@ export class Side {
     return new Map([...this.parameters(), ["revision", this.entry.revision]]);
   }
 
-  // Shows a scheme with these parameters.
-  show(entry, parameters) {
+  // Shows a scheme with these parameters and this body.
+  show(entry, { parameters, body }) {
     this.entry = entry;
     this.shown = null;
     this.form = makeForm(entry, parameters, this.id, (when) => this.edited(when));
+    this.body = makeBody(entry, body, this.id, (when) => this.edited(when));
     this.link = element("a", { class: "address" });
+    this.method = element("span", {});
     this.box.replaceChildren(
-      this.chooser(), element("p", {}, firstSentence(entry.description)), this.form.form, this.status, this.picture,
-      this.rows, element("h3", {}, "Address"), element("pre", {}, this.link), this.copier(), this.code,
+      this.chooser(), this.explanation(), this.form.form, this.body.box, this.status, this.picture, this.rows,
+      element("h3", {}, "Address"), element("pre", {}, this.method, this.link), this.copier(), this.code,
     );
     this.ask();
   }
 
   chooser() {
-    const families = Map.groupBy
-      ? Map.groupBy(this.schemes, ({ family }) => family)
-      : this.schemes.reduce((map, each) => map.set(each.family, [...(map.get(each.family) ?? []), each]), new Map());
-    const groups = [...families].map(([family, entries]) =>
-      element("optgroup", { label: family }, ...entries.map((each) =>
-        element("option", { value: `${each.family}/${each.name}`, selected: each === this.entry }, each.title))));
-    const select = element("select", { id: `${this.id}-scheme` }, ...groups);
-    select.addEventListener("change", () => {
-      const entry = this.schemes.find(({ family, name }) => `${family}/${name}` === select.value);
-      this.show(entry, startOf(entry));
-      this.changed();
-      this.box.querySelector("select").focus();
+    const scheme = element("select", { id: `${this.id}-scheme` }, ...groupsOf(this.schemes, this.entry));
+    scheme.addEventListener("change", () => {
+      const entry = this.schemes.find(({ family, name }) => `${family}/${name}` === scheme.value);
+      this.choose(entry, startOf(entry), "scheme");
     });
-    return element("p", { class: "choose" },
-      element("label", { for: select.id }, this.id === "a" ? "Scheme" : "Second scheme"), select);
+    const example = element("select", { id: `${this.id}-example` },
+      element("option", { value: "" }, "(choose one)"),
+      ...this.entry.examples.map(({ title }, number) => element("option", { value: String(number) }, title)));
+    example.addEventListener("change", () => {
+      if (example.value) this.choose(this.entry, requestOf(this.entry.examples[Number(example.value)]), "example");
+    });
+    return element("div", { class: "choose" },
+      labelled(this.id === "a" ? "Scheme" : "Second scheme", scheme), labelled("Example of it", example));
+  }
+
+  // Shows another request; the form is made anew, and the focus stays on the list that was chosen from.
+  choose(entry, request, list) {
+    this.show(entry, request);
+    this.changed();
+    document.getElementById(`${this.id}-${list}`).focus();
+  }
+
+  explanation() {
+    const { name, explanation } = this.entry;
+    const more = element("a", { href: `schemes/${name}` }, "Formula, paper and who uses it");
+    return element("p", { class: "explanation" }, `${explanation} `, more);
   }
 
   copier() {
@@ -103,47 +119,45 @@ export class Side {
   async ask() {
     clearTimeout(this.timer);
     this.asking?.abort();
-    const asking = (this.asking = new AbortController());
+    const { signal } = (this.asking = new AbortController());
     const parameters = this.pinned();
-    const target = this.base + addressOf(this.entry, parameters, ".safetensors").slice(1);
+    const body = this.body.text();
     this.showAddress();
     this.picture.classList.add("waiting");
     try {
-      const answer = await this.beginning(target, asking.signal);
+      const answer = await beginning(this.at(parameters, ".safetensors"), body, signal);
       if (answer.problem) return this.refused(answer.problem);
-      this.shown = readBeginning(answer.buffer, ROWS, COLUMNS);
-      this.accepted(parameters);
+      this.shown = readBeginning(answer.buffer, Object.keys(this.entry.tensors), ROWS, COLUMNS);
+      this.accepted();
+      await this.showPicture(parameters, body, signal);
     } catch (error) {
       if (error.name !== "AbortError") this.refused({ detail: `The service cannot be reached: ${error.message}` });
     }
   }
 
-  async beginning(target, signal, most = BEGINNING) {
-    const reply = await ask(target, { headers: { Range: `bytes=0-${most - 1}` }, signal });
-    if (!reply.ok) return { problem: await problemOf(reply) };
-    const buffer = await reply.arrayBuffer();
-    // A long header, such as one of many positions, is read again whole, with room for the rows.
-    const end = headerEnd(buffer);
-    return end > buffer.byteLength ? this.beginning(target, signal, end + BEGINNING) : { buffer };
+  at(parameters, extension) {
+    return this.base + addressOf(this.entry, parameters, extension).slice(1);
   }
 
   refused(problem) {
     const errors = problem.errors ?? [];
     showFaults(this.form.fields, this.id, errors);
     const beside = errors.filter(({ parameter }) => !this.form.fields.has(parameter));
+    this.body.mark(beside.length > 0 || !errors.length);
     const told = beside.length || !errors.length ? [problem.detail] : errors.map(({ detail }) => detail);
-    this.status.textContent = [...new Set(told)].join(" ");
+    this.tell(told);
     this.status.classList.add("refused");
   }
 
-  accepted(parameters) {
+  tell(sentences) {
+    this.status.textContent = [...new Set(sentences)].join(" ");
+  }
+
+  accepted() {
     showFaults(this.form.fields, this.id, []);
+    this.body.mark(false);
     this.status.classList.remove("refused");
-    this.status.textContent = this.shown.about.notes.join(" ");
-    const theme = dark.matches ? [["theme", "dark"]] : [];
-    this.again = 3;
-    this.source = this.base + addressOf(this.entry, new Map([...parameters, ...theme]), ".svg").slice(1);
-    this.showPicture();
+    this.tell([...this.shown.about.notes, ...(isShareable(this.body.text()) ? [] : [TOO_LONG])]);
     const sizes = this.shown.tensors.map(({ name, shape, kind }) => `${name}, ${shape.join(" by ") || "one value"}, ${kind}`);
     this.image.alt = `${this.entry.title} as a heatmap: ${sizes.join("; ")}`;
     this.rows.replaceChildren(tableOf(this.shown), ...factsOf(this.shown.about.facts));
@@ -151,86 +165,55 @@ export class Side {
     this.showCode();
   }
 
-  // An image cannot send a key: where there is one, its bytes are fetched.
-  async showPicture() {
-    const source = this.source;
-    if (!isKeyed()) {
-      this.image.src = source;
-      return;
-    }
-    const reply = await ask(source).catch(() => null);
-    const bytes = reply?.ok ? await reply.blob() : null;
-    if (source !== this.source) return;
-    URL.revokeObjectURL(this.fetched);
-    this.fetched = bytes ? URL.createObjectURL(bytes) : "";
-    if (bytes) this.image.src = this.fetched;
-    else this.pictureFailed();
+  // A picture of an address alone has that address; one of a body is asked for and kept while it is shown.
+  async showPicture(parameters, body, signal) {
+    const theme = dark.matches ? [["theme", "dark"]] : [];
+    const target = this.at(new Map([...parameters, ...theme]), ".svg");
+    this.again = 3;
+    const source = body ? await pictured(target, body, signal) : target;
+    URL.revokeObjectURL(this.image.src);
+    if (source) this.image.src = source;
+    else this.noPicture();
   }
 
   pictureFailed() {
-    if (!this.source) return;
-    if (this.again > 0) {
-      this.again -= 1;
-      const source = this.source;
-      setTimeout(() => { if (this.source === source) this.showPicture(); }, AGAIN_MS);
-    } else {
-      this.picture.classList.remove("waiting");
-      this.status.textContent = "There is no picture at the moment; change a parameter to try again.";
-    }
+    const source = this.image.src;
+    if (this.again < 1 || source.startsWith("blob:")) return this.noPicture();
+    this.again -= 1;
+    setTimeout(() => { if (this.image.src === source) this.image.src = source; }, AGAIN_MS);
+  }
+
+  noPicture() {
+    this.picture.classList.remove("waiting");
+    this.tell(["There is no picture at the moment; change a parameter to try again."]);
   }
 
   showAddress() {
     this.link.textContent = addressOf(this.entry, this.pinned(), "");
-    this.link.href = this.base + this.link.textContent.slice(1);
+    const isPosted = Boolean(this.body.text());
+    this.method.textContent = isPosted ? "POST " : "";
+    // A link asks with GET.
+    if (isPosted) this.link.removeAttribute("href");
+    else this.link.href = this.base + this.link.textContent.slice(1);
   }
 
   showCode() {
-    if (this.shown) this.code.textContent = snippet(this.language, this.entry, this.pinned(), this.shown, this.base, isKeyed());
+    if (!this.shown) return;
+    const request = { entry: this.entry, parameters: this.pinned(), body: this.body.text() };
+    this.code.textContent = snippet(this.language, request, this.shown, this.base);
   }
 }
 
-// The parameters that a scheme is first shown with: its first example's, with enough rows to be a picture.
-export function startOf(entry) {
-  const example = entry.examples.find(({ method }) => method === "GET");
-  const given = new Map(new URLSearchParams(example?.href.split("?", 2)[1] ?? ""));
-  given.delete("revision");
-  const sizes = new Set(["length", "dim", "heads", "offset"]);
-  if (given.has("length") && [...given.keys()].every((name) => sizes.has(name))) {
-    given.set("length", "64");
-    if (given.has("dim")) given.set("dim", "64");
-    if (given.has("heads")) given.set("heads", "8");
-  }
-  return given;
+function labelled(text, select) {
+  return element("p", {}, element("label", { for: select.id }, text), select);
 }
 
-function firstSentence(description) {
-  return description.replaceAll("`", "").replaceAll("**", "").split(/\n\n|(?<=\.)\s/)[0];
-}
-
-async function problemOf(reply) {
-  try {
-    return await reply.json();
-  } catch {
-    return { detail: `The service answered with status ${reply.status}.` };
-  }
-}
-
-function tableOf({ tensors, rows }) {
-  const [{ name, shape, kind }] = tensors;
-  const width = rows[0]?.length ?? 0;
-  const last = shape.at(-1) ?? 1;
-  const caption = `First rows of ${name}: ${shape.join(" x ") || "one value"}, ${kind}`;
-  const head = element("tr", {}, element("th", { scope: "col" }, "row"),
-    ...Array.from({ length: width }, (_, column) => element("th", { scope: "col" }, String(column))));
-  const body = rows.map((row, number) => element("tr", {}, element("th", { scope: "row" }, String(number)),
-    ...row.map((value) => element("td", {}, String(value))), ...(width < last ? [element("td", {}, "…")] : [])));
-  if (width < last) head.append(element("th", { scope: "col" }, `… ${last - 1}`));
-  return element("table", {}, element("caption", {}, caption), element("thead", {}, head), element("tbody", {}, ...body));
-}
-
-function factsOf(facts) {
-  const told = Object.entries(facts).map(([name, value]) => `${name} = ${value}`);
-  return told.length ? [element("p", { class: "facts" }, told.join(", "))] : [];
+function groupsOf(schemes, chosen) {
+  const families = new Map();
+  for (const each of schemes) families.set(each.family, [...(families.get(each.family) ?? []), each]);
+  return [...families].map(([family, entries]) =>
+    element("optgroup", { label: family }, ...entries.map((each) =>
+      element("option", { value: `${each.family}/${each.name}`, selected: each === chosen }, each.title))));
 }
 
 async function copied(code) {

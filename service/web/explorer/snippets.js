@@ -14,67 +14,90 @@ export const LANGUAGES = {
   pytorch: ["PyTorch module", pytorch],
 };
 
-// `shown` is what is known of the answer: its tensors by name, dtype and shape. `base` is where the service is; where it
-// is keyed, the code takes the key from where `posenc get` does.
-export function snippet(language, entry, parameters, shown, base, keyed) {
+// `request` is the scheme's entry, the parameters and the body, which is empty for a GET. `shown` is what is known of the
+// answer: its tensors by name, dtype and shape. `base` is where the service is.
+export function snippet(language, { entry, parameters, body }, shown, base) {
   const at = (extension, more = []) =>
     base.replace(/\/$/, "") + addressOf(entry, new Map([...parameters, ...more]), extension);
-  const open = (address) => `urlopen(${keyed ? `Request(${quoted(address)}, headers=HEADERS)` : quoted(address)})`;
-  const urllib = keyed
-    ? `import os\nfrom urllib.request import Request, urlopen\n`
-    : "from urllib.request import urlopen\n";
-  const headers = keyed ? `HEADERS = {"Authorization": "Bearer " + os.environ["POSENC_API_KEY"]}\n\n` : "";
-  return LANGUAGES[language][1]({ entry, shown, at, keyed, open, urllib, headers });
+  return LANGUAGES[language][1]({ entry, shown, at, body: onOneLine(body) });
 }
 
-const ofOneKind = (tensors) => new Set(tensors.map(({ dtype, shape }) => `${dtype} ${shape}`)).size === 1;
 const isBrain = (tensors) => tensors.some(({ dtype }) => dtype === "BF16");
-const named = (entry) => entry.name.replaceAll("-", "_");
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const quoted = (text) => JSON.stringify(text);
+// JSON on one line, its numbers as they were written, as a string of Python and of JavaScript.
+const onOneLine = (json) =>
+  json.replace(/("(?:[^"\\]|\\.)*")|\s+|([,:])/g, (_, text, mark) => text ?? (mark ? `${mark} ` : ""));
+const single = (text) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
+// The tensors of several types of layer are called full_attention.cos and so on.
+const variable = (name) => name.replaceAll(/\W/g, "_");
 
-function curl({ entry, shown, at, keyed }) {
-  const extension = isBrain(shown.tensors) || !ofOneKind(shown.tensors) ? ".safetensors" : ".npy";
-  const key = keyed ? ` -H "Authorization: Bearer $POSENC_API_KEY"` : "";
-  return `curl -s${key} ${shell(at(extension))} -o ${entry.name}${extension}`;
+function curl({ entry, shown, at, body }) {
+  const extension = isBrain(shown.tensors) || shown.tensors.length > 1 ? ".safetensors" : ".npy";
+  const posted = body ? ` \\\n  -H 'Content-Type: application/json' --data ${shell(body)}` : "";
+  return `curl -s ${shell(at(extension))} -o ${entry.name}${extension}${posted}`;
 }
 
-function python({ shown, at, open, urllib, headers }) {
-  const names = shown.tensors.map(({ name }) => name);
-  if (isBrain(shown.tensors)) return brain({ shown, at, open, urllib, headers });
-  const begin = `import io\n${urllib}\nimport numpy as np\n\n${headers}`;
-  if (ofOneKind(shown.tensors)) {
-    return `${begin}with ${open(at(".npy"))} as answer:\n    ${names.join(", ")} = np.load(io.BytesIO(answer.read()))\n`;
-  }
-  const each = names.map((name) => `${name} = tensors[${quoted(name)}]\n`).join("");
-  return `${begin}with ${open(at(".npz"))} as answer:\n    tensors = np.load(io.BytesIO(answer.read()))\n${each}`;
+function python({ shown, at, body }) {
+  if (isBrain(shown.tensors)) return brain({ shown, at, body });
+  const { imported, opened } = pythonRequest(body);
+  const begin = `import io\n${imported}\n\nimport numpy as np\n\n`;
+  const loaded = (extension, name) =>
+    `${begin}${opened(at(extension))}    ${name} = np.load(io.BytesIO(answer.read()))\n`;
+  if (shown.tensors.length === 1) return loaded(".npy", variable(shown.tensors[0].name));
+  return loaded(".npz", "tensors") + shown.tensors.map(({ name }) => `${variable(name)} = tensors[${quoted(name)}]\n`).join("");
 }
 
-function brain({ shown, at, open, urllib, headers }) {
+function brain({ shown, at, body }) {
+  const { imported, opened } = pythonRequest(body);
   const each = shown.tensors.map(({ name, shape }) => {
     const address = at(".bin", shown.tensors.length > 1 ? [["tensor", name]] : []);
-    return `with ${open(address)} as answer:\n    ${name} = np.frombuffer(answer.read(), ml_dtypes.bfloat16).reshape(${shape.join(", ")})\n`;
+    const read = `np.frombuffer(answer.read(), ml_dtypes.bfloat16).reshape(${shape.join(", ")})`;
+    return `${opened(address)}    ${variable(name)} = ${read}\n`;
   });
-  return `${urllib}\nimport ml_dtypes\nimport numpy as np\n\n${headers}${each.join("")}`;
+  return `${imported}\n\nimport ml_dtypes\nimport numpy as np\n\n${each.join("")}`;
 }
 
-function javascript({ shown, at, keyed }) {
+// What Python imports, and how it opens an address.
+function pythonRequest(body) {
+  if (!body) return { imported: "from urllib.request import urlopen", opened: (address) => `with urlopen(${quoted(address)}) as answer:\n` };
+  const opened = (address) => `request = Request(
+    ${quoted(address)},
+    data=${single(body)}.encode(),
+    headers={"Content-Type": "application/json"},
+)
+with urlopen(request) as answer:
+`;
+  return { imported: "from urllib.request import Request, urlopen", opened };
+}
+
+function javascript({ shown, at, body }) {
   const several = shown.tensors.length > 1;
   const each = shown.tensors.map(({ name, dtype, shape }) => {
     const address = at(".bin", several ? [["tensor", name]] : []);
     const bits = { F16: ", float16 as bits", BF16: ", bfloat16 as bits" }[dtype] ?? "";
-    return `const ${name} = await get(${quoted(address)}, ${ARRAYS[dtype]}); // ${shape.join(" x ") || "one value"}${bits}\n`;
+    return `const ${variable(name)} = await get(${quoted(address)}, ${ARRAYS[dtype]}); // ${shape.join(" x ") || "one value"}${bits}\n`;
   });
-  const key = keyed ? ", { headers: { Authorization: `Bearer ${process.env.POSENC_API_KEY}` } }" : "";
-  return `async function get(address, Values) {\n  const answer = await fetch(address${key});\n  if (!answer.ok) throw new Error(await answer.text());\n  return new Values(await answer.arrayBuffer());\n}\n\n${each.join("")}`;
+  const posted = body
+    ? `, {\n    method: "POST",\n    headers: { "Content-Type": "application/json" },\n    body: ${single(body)},\n  }`
+    : "";
+  return `async function get(address, Values) {
+  const answer = await fetch(address${posted});
+  if (!answer.ok) throw new Error(await answer.text());
+  return new Values(await answer.arrayBuffer());
 }
 
-function pytorch({ entry, shown, at, open, urllib, headers }) {
-  const name = named(entry).split("_").map((word) => word[0].toUpperCase() + word.slice(1)).join("");
-  const names = shown.tensors.map((tensor) => tensor.name);
-  const answers = names.map((each) => `self.${each}`).join(", ");
+${each.join("")}`;
+}
+
+function pytorch({ entry, shown, at, body }) {
+  const name = entry.name.split("-").map((word) => word[0].toUpperCase() + word.slice(1)).join("");
+  const answers = shown.tensors.map((tensor) => `self.${variable(tensor.name)}`).join(", ");
   const title = entry.title.endsWith(".") ? entry.title : `${entry.title}.`;
-  return `${urllib}
+  const { imported, opened } = pythonRequest(body);
+  const indented = opened(at(".safetensors")).replaceAll(/^(?=.)/gm, "        ");
+  return `${imported}
+
 import torch
 from safetensors.torch import load
 
@@ -84,9 +107,8 @@ class ${name}(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        with ${open(at(".safetensors"))} as answer:
-            for name, tensor in load(answer.read()).items():
-                self.register_buffer(name, tensor, persistent=False)
+${indented}            for name, tensor in load(answer.read()).items():
+                self.register_buffer(name.replace(".", "_"), tensor, persistent=False)
 
     def forward(self):
         return ${answers}

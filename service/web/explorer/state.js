@@ -1,31 +1,44 @@
-// What the page shows, as the fragment of its address: one side or two, each the path and query of an answer, and
-// in which language it is copied. A fragment is never sent to the server.
+// What the page shows, as the fragment of its address: a model where one is looked at, one side or two, each the path
+// and query of an answer with its body after it, and in which language it is copied. A fragment is never sent to the
+// server.
 
 const START = "/v1/encodings/sinusoidal?length=50&dim=128";
+// Programs that people send addresses with cut longer ones.
+const LONGEST_BODY = 2000;
 
 export function readState(fragment) {
-  const given = new URLSearchParams(fragment.replace(/^#/, ""));
-  const sides = given.getAll("side").filter((side) => side.startsWith("/v1/"));
-  return { sides: sides.length ? sides.slice(0, 2) : [START], language: given.get("as") ?? "curl" };
+  const state = { model: "", sides: [], language: "curl" };
+  for (const [name, value] of new URLSearchParams(fragment.replace(/^#/, ""))) {
+    if (name === "model") state.model = value;
+    if (name === "as") state.language = value;
+    if (name === "side" && value.startsWith("/v1/")) state.sides.push({ address: value, body: "" });
+    if (name === "body" && state.sides.length) state.sides.at(-1).body = value;
+  }
+  state.sides = state.sides.length ? state.sides.slice(0, 2) : [{ address: START, body: "" }];
+  return state;
 }
 
-export function writeState({ sides, language }) {
-  return `#${[...sides.map((side) => `side=${readable(side)}`), `as=${language}`].join("&")}`;
+export function writeState({ model, sides, language }) {
+  const each = sides.flatMap(({ address, body }) => [
+    `side=${readable(address)}`,
+    ...(body && isShareable(body) ? [`body=${readable(body)}`] : []),
+  ]);
+  return `#${[...(model ? [`model=${readable(model)}`] : []), ...each, `as=${language}`].join("&")}`;
+}
+
+export function isShareable(body) {
+  return body.length <= LONGEST_BODY;
 }
 
 // What a fragment may hold as it is stays as it is: people read addresses.
-function readable(side) {
-  return encodeURIComponent(side).replace(/%(2F|3F|3D|2C|3A)/g, decodeURIComponent);
+function readable(text) {
+  return encodeURIComponent(text).replace(/%(2F|3F|3D|2C|3A)/g, decodeURIComponent);
 }
 
 // "/v1/encodings/rope?dim=8" as the scheme's key and the parameters in the order in which they stand there.
-export function parseSide(side) {
-  const [path, query = ""] = side.split("?", 2);
+export function parseAddress(address) {
+  const [path, query = ""] = address.split("?", 2);
   return { key: path.replace(/^\/v1\//, ""), parameters: new Map(new URLSearchParams(query)) };
-}
-
-export function sideOf(entry, parameters) {
-  return addressOf(entry, parameters, "");
 }
 
 // The address of an answer, relative to the page; commas and colons stay readable.

@@ -1,0 +1,131 @@
+// A model by its name, or a pasted config.json, as a list of what can be looked at.
+
+import { problemOf } from "./asking.js";
+import { bodyOf, written } from "./examples.js";
+import { element } from "./form.js";
+import { parseAddress } from "./state.js";
+
+export class Models {
+  // `choose(entry, request)` shows one of a plan's addresses; `changed()` is called when another model is looked at.
+  constructor({ base, entryOf, choose, changed }) {
+    Object.assign(this, { base, entryOf, choose, changed, model: "" });
+    this.box = document.getElementById("models");
+    this.name = document.getElementById("model-name");
+    this.config = document.getElementById("model-config");
+    this.status = document.getElementById("model-status");
+    this.plan = document.getElementById("model-plan");
+    this.box.addEventListener("toggle", () => this.box.open && this.list());
+    document.getElementById("model-by-name").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.look(this.name.value.trim());
+    });
+    document.getElementById("model-by-config").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.read(this.config.value);
+    });
+  }
+
+  // Fills the list of names, once it may be wanted.
+  async list() {
+    const names = document.getElementById("model-names");
+    if (names.childElementCount || this.isListing) return;
+    this.isListing = true;
+    const reply = await fetch(new URL("v1/models", this.base));
+    const { models } = await reply.json();
+    names.append(...models.map(({ name }) => element("option", { value: name })));
+  }
+
+  async look(name) {
+    if (!name) return this.refused({ detail: "Name a model first, such as llama-3.1-8b." });
+    await this.ask(`v1/models/${encodeURIComponent(name)}`, {}, name);
+    this.showFirst();
+  }
+
+  async read(text) {
+    await this.ask("v1/models/resolve", { method: "POST", headers: { "Content-Type": "application/json" }, body: text }, "");
+    this.showFirst();
+  }
+
+  // Shows the model that the address bar names; what the sides show is in the address bar too.
+  async restore(name) {
+    if (name === this.model) return;
+    this.model = name;
+    this.box.open = Boolean(name);
+    this.name.value = name;
+    if (name) await this.ask(`v1/models/${encodeURIComponent(name)}`, {}, name);
+    else this.plan.replaceChildren();
+  }
+
+  async ask(path, options, name) {
+    this.first = null;
+    try {
+      const reply = await fetch(new URL(path, this.base), options);
+      if (!reply.ok) return this.refused(await problemOf(reply));
+      this.model = name;
+      this.accepted(await reply.json());
+    } catch (error) {
+      this.refused({ detail: `The service cannot be reached: ${error.message}` });
+    }
+  }
+
+  refused({ detail, errors = [] }) {
+    this.plan.replaceChildren();
+    this.status.classList.add("refused");
+    this.status.textContent = [...new Set([detail, ...errors.map((each) => each.detail)])].join(" ");
+  }
+
+  accepted(plan) {
+    this.status.classList.remove("refused");
+    const many = plan.uses.length === 1 ? "one use" : `${plan.uses.length} uses`;
+    this.status.textContent = [`${plan.name ?? plan.model_type}: ${many} of positions.`, ...plan.notes].join(" ");
+    this.plan.replaceChildren(...plan.uses.map((use) => this.item(use)));
+  }
+
+  // One use of positions: what it is, where, what is unexpected about it, and what of it can be looked at.
+  item(use) {
+    const buttons = Object.entries(use.addresses).flatMap(([what, address]) => {
+      const shown = this.shownAt(address);
+      if (!shown) return [];
+      this.first ??= shown;
+      const button = element("button", { type: "button" }, `Show ${what} (${shown[0].family}/${shown[0].name})`);
+      button.addEventListener("click", () => this.choose(...shown, true));
+      return [button];
+    });
+    const notes = use.notes.map((note) => element("p", { class: "hint" }, note));
+    return element("li", {}, element("p", {}, element("strong", {}, use.role), `: ${whereOf(use)}`), ...notes,
+      element("p", { class: "buttons" }, ...buttons));
+  }
+
+  // An address as what a side shows: the scheme's entry and the request.
+  shownAt({ method, href, body }) {
+    const { key, parameters } = parseAddress(href);
+    const entry = this.entryOf(key);
+    if (!entry) return null;
+    parameters.delete("revision");
+    const text = method === "POST" ? (body ? written(body) : bodyOf(entry)) : "";
+    return [entry, { parameters, body: text }];
+  }
+
+  showFirst() {
+    if (this.first) this.choose(...this.first, false);
+    this.changed();
+  }
+}
+
+function whereOf({ encoding, scope, layer_type: type, layers, window }) {
+  return [
+    encoding,
+    ...(scope ? [`of ${scope}`] : []),
+    ...(type ? [type] : []),
+    ...(layers?.length ? [layersOf(layers)] : []),
+    ...(window ? [`window ${window.size ?? ""} (${window.kind})`] : []),
+  ].join(", ");
+}
+
+// [0, 1, 2, 3] as "layers 0 to 3"; [0, 2, 4, 6, 8, 10] as "6 layers: 0, 2, 4, 6, …".
+function layersOf(layers) {
+  const [first, last] = [layers[0], layers.at(-1)];
+  if (layers.length === 1) return `layer ${first}`;
+  if (last - first === layers.length - 1) return `layers ${first} to ${last}`;
+  return `${layers.length} layers: ${layers.slice(0, 4).join(", ")}${layers.length > 4 ? ", …" : ""}`;
+}

@@ -1,0 +1,115 @@
+"""The explorer begins with a model: one that is known by name, or a pasted config.json."""
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.explorer import Explorer
+from tests.browser.watching import watched
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.tool
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "max_position_embeddings": 131072,
+    "rope_theta": 500000.0,
+    "rope_scaling": {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    },
+}
+
+
+class Beginning(Explorer):
+    """The explorer with its part about models open."""
+
+    def open_models(self, fragment: str = "") -> None:
+        self.open(fragment)
+        if self.page.locator("#models").get_attribute("open") is None:
+            self.page.locator("#models summary").click()
+
+    def read(self, text: str) -> None:
+        self.page.locator("#model-config").fill(text)
+        self.page.get_by_role("button", name="Read the configuration").click()
+
+    def told(self, text: str) -> str:
+        status = self.page.locator("#model-status", has_text=text)
+        status.wait_for()
+        return status.inner_text()
+
+
+def test_a_pasted_llama_config_is_shown_and_shared(browser: "Browser") -> None:
+    with watched(Beginning, browser) as page:
+        page.open_models()
+        page.read(json.dumps(LLAMA))
+        assert page.told("one use of positions") == "llama: one use of positions."
+        page.side().locator("a.address", has_text="rope_type=llama3").wait_for()
+        page.shown()
+        for stated in ("dim=128", "base=500000", "factor=8", "low_freq_factor=1", "arithmetic=float32"):
+            assert stated in page.address()
+        assert page.field("rope_type").input_value() == "llama3"
+        assert "layers 0 to 31" in page.page.locator("#model-plan li").inner_text()
+        # The other addresses of the plan: what is of one's own vectors has an example's.
+        for button, key in (("mask", "masks/causal"), ("rotation", "apply/rope"), ("tables", "encodings/rope")):
+            page.page.get_by_role("button", name=f"Show {button}").click()
+            page.side().locator("a.address", has_text=f"/v1/{key}?").wait_for()
+            page.shown()
+            assert page.page.evaluate("document.activeElement.id") == "a-scheme"
+        shared = page.bar()
+        other = page.page.context.new_page()
+        other.goto(f"{page.base}/{shared}")
+        other.locator("a.address", has_text="rope_type=llama3").wait_for()
+        assert page.went_outside() == []
+        assert page.complaints == []
+
+
+def test_a_model_is_named_and_the_address_bar_holds_it(browser: "Browser") -> None:
+    with watched(Beginning, browser) as page:
+        page.open_models()
+        page.page.locator("#model-names option[value='gemma-2-9b']").wait_for(state="attached")
+        page.page.locator("#model-name").fill("gemma-2-9b")
+        page.page.keyboard.press("Enter")
+        page.told("gemma-2-9b: 2 uses of positions")
+        page.side().locator("a.address", has_text="/v1/encodings/rope?dim=256").wait_for()
+        page.shown()
+        uses = page.page.locator("#model-plan li").all_inner_texts()
+        assert "window 4096 (sliding)" in uses[0]
+        assert "21 layers: 0, 2, 4, 6, …" in uses[0]
+        assert page.bar().startswith("#model=gemma-2-9b&side=/v1/encodings/rope?")
+        other = page.page.context.new_page()
+        other.goto(f"{page.base}/{page.bar()}")
+        other.locator("#model-plan li").first.wait_for()
+        assert other.locator("#model-name").input_value() == "gemma-2-9b"
+        assert page.complaints == []
+
+
+def test_what_is_no_model_shows_the_services_own_words(browser: "Browser") -> None:
+    with watched(Beginning, browser) as page:
+        page.open_models()
+        page.page.get_by_role("button", name="Show the model").click()
+        page.told("Name a model first")
+        page.page.locator("#model-name").fill("llama-3.1-8q")
+        page.page.get_by_role("button", name="Show the model").click()
+        page.told("is no known model; nearest are")
+        page.read('{"model_type": "llamma"}')
+        page.told("llamma")
+        page.read(json.dumps({**LLAMA, "rope_scaling": {"rope_type": "llama3", "factr": 8.0}}))
+        page.told("factr")
+        page.read("{")
+        page.told("JSON")
+        page.read("")
+        page.told("body")
+        assert page.page.locator("#model-plan li").count() == 0
+        # The side shows what it showed before.
+        assert "sinusoidal" in page.address()
+        assert all("status of 4" in each for each in page.complaints)
