@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from .client_wire import Answer
+from .client import Answer
 
 class EncodingsAlone:
     def sinusoidal(

@@ -66,7 +66,7 @@ def methods() -> str:
         "",
         "from numpy.typing import ArrayLike",
         "",
-        "from .client_wire import Answer",
+        "from .client import Answer",
         "",
     ]
     for prefix, awaited in (("", ""), ("Async", "async ")):

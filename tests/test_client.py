@@ -16,10 +16,20 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from service import client_names, client_wire
+from service import client_names
 from service.access import new_key
-from service.client import AsyncPosenc, Cache, Posenc
-from service.client_wire import Answer, ProblemError, as_array, call_of, read_safetensors, write_safetensors
+from service.client import (
+    Answer,
+    AsyncPosenc,
+    Cache,
+    Posenc,
+    ProblemError,
+    as_array,
+    body_of,
+    call_of,
+    read_safetensors,
+    write_safetensors,
+)
 from service.engine import SCHEMES
 from service.engine.scheme import Example, Scheme
 from service.main import create_app
@@ -239,7 +249,7 @@ def test_what_it_cannot_goes_in_the_body() -> None:
 def test_lists_and_arrays_in_one_json_body() -> None:
     given: dict[str, Any] = {"segments": [{"text": 3}], "positions": np.arange(2), "x": np.ones(2)}
     arrays = {name: as_array(given[name]) for name in ("positions", "x")}
-    content, media_type = client_wire.body_of(arrays, {"segments": given["segments"]})
+    content, media_type = body_of(arrays, {"segments": given["segments"]})
     assert media_type == "application/json"
     assert json.loads(content or b"") == {"segments": [{"text": 3}], "positions": [0, 1], "tensors": {"x": [1.0, 1.0]}}
 

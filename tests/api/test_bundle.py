@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.numpy import load
 
 from service.api.bundle import MOST_ENTRIES
-from service.client_wire import read_safetensors
+from service.client import read_safetensors
 from service.settings import Settings
 from tests.clients import Client, in_process, settings
 
