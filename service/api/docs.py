@@ -45,6 +45,7 @@ EXPLORER_MODULES = (
     "body",
     "examples",
     "form",
+    "key",
     "main",
     "models",
     "rows",

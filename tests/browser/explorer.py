@@ -13,10 +13,19 @@ if TYPE_CHECKING:
 class Explorer(Watched):
     """The page at `/`."""
 
+    key = ""  # of a server that wants one
+
     def open(self, fragment: str = "") -> "Locator":
         self.page.goto(f"{self.base}/{fragment}")
+        if self.key:
+            self.give_key(self.key)
         self.shown()
         return self.side()
+
+    def give_key(self, key: str) -> None:
+        form = self.page.locator("form.key")
+        form.locator("input").fill(key)
+        form.locator("button").click()
 
     def side(self, number: int = 0) -> "Locator":
         return self.page.locator(".side").nth(number)
@@ -71,7 +80,8 @@ class Explorer(Watched):
         request = urllib.request.Request(
             self.base + target,
             data=body.encode() or None,
-            headers={"Content-Type": "application/json"} if body else {},
+            headers=({"Content-Type": "application/json"} if body else {})
+            | ({"Authorization": f"Bearer {self.key}"} if self.key else {}),
         )
         with urllib.request.urlopen(request) as reply:
             data: bytes = reply.read()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from service.access import new_key
 from tests.browser.explorer import Explorer, fragment
 from tests.browser.watching import watched
 from tests.tools import program
@@ -33,9 +34,19 @@ REQUESTS = {
 }
 
 
-@pytest.mark.parametrize(("address", "body"), REQUESTS.values(), ids=REQUESTS)
-def test_copied_code_gives_the_same_bytes(browser: "Browser", tmp_path: Path, address: str, body: str) -> None:
-    with watched(Explorer, browser, permissions=["clipboard-read", "clipboard-write"]) as page:
+KEYED = ("rope", "bfloat16", "vectors", "bfloat16-vectors")
+
+
+@pytest.mark.parametrize(("asked", "keyed"), [*((each, False) for each in REQUESTS), *((each, True) for each in KEYED)])
+def test_copied_code_gives_the_same_bytes(
+    browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, keyed: bool
+) -> None:
+    address, body = REQUESTS[asked]
+    key, entry = new_key("ci") if keyed else ("", "")
+    if keyed:
+        monkeypatch.setenv("POSENC_API_KEY", key)
+    with watched(Explorer, browser, api_keys=entry, permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.key = key
         page.open(fragment(address, body))
         names = _names(page)
         due = [hashlib.sha256(page.get(_raw(page.address(), name, len(names)), body)).hexdigest() for name in names]
@@ -53,8 +64,10 @@ def test_copied_code_gives_the_same_bytes(browser: "Browser", tmp_path: Path, ad
         assert file is not None
         assert (tmp_path / file[2]).read_bytes() == page.get(file[1].removeprefix(page.base), body)
         # torch is not here: tests/oracles runs the module.
-        compile(page.code("pytorch"), "copied", "exec")
-        assert page.complaints == []
+        copied = page.code("pytorch")
+        compile(copied, "copied", "exec")
+        assert ("POSENC_API_KEY" in copied) == keyed
+        assert [told for told in page.complaints if not (keyed and "401" in told)] == []
 
 
 def _names(page: Explorer) -> list[str]:

@@ -246,11 +246,9 @@ def test_a_server_that_wants_a_key_is_explored_with_one(browser: "Browser") -> N
         form = page.page.locator("form.key")
         form.wait_for()
         assert "wants an API key" in form.inner_text()
-        form.locator("input").fill("wrong")
-        form.locator("button").click()
+        page.give_key("wrong")
         page.page.locator("form.key", has_text="does not know").wait_for()
-        form.locator("input").fill(key)
-        form.locator("button").click()
+        page.give_key(key)
         page.shown()
         assert page.rows()[1][:3] == ["0.841471", "0.5403023", "0.7617204"]
         image = page.side().locator(".picture img")
@@ -263,6 +261,16 @@ def test_a_server_that_wants_a_key_is_explored_with_one(browser: "Browser") -> N
             code = page.code(language)
             assert "POSENC_API_KEY" in code
             assert key not in code
+        page.page.locator("#models summary").click()
+        page.page.locator("#model-name").fill("gemma-2-9b")
+        page.page.keyboard.press("Enter")
+        page.page.locator("#model-status", has_text="gemma-2-9b: 2 uses of positions").wait_for()
+        page.field("scheme").select_option("apply/sinusoidal")
+        page.side().locator("caption", has_text="First rows of x:").wait_for()
+        page.shown()
+        page.field("scheme").select_option("encodings/sinusoidal")
+        page.side().locator("caption", has_text="First rows of encoding:").wait_for()
+        page.shown()
         assert key not in page.page.url + page.page.content()
         assert page.page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
         assert not any(key in url for url in page.requests)

@@ -1,5 +1,6 @@
 // Asks the service: for the beginning of an answer, and for a picture of what a body holds.
 
+import { ask } from "./key.js";
 import { headerEnd } from "./safetensors.js";
 
 const BEGINNING = 1 << 16;
@@ -14,7 +15,7 @@ function wanted(body, signal, headers = {}) {
 
 // The beginning of a safetensors answer, as `{buffer}`, or `{problem}`: what the service says where it refuses.
 export async function beginning(target, body, signal, most = BEGINNING) {
-  const reply = await patiently(() => fetch(target, wanted(body, signal, { Range: `bytes=0-${most - 1}` })));
+  const reply = await patiently(() => ask(target, wanted(body, signal, { Range: `bytes=0-${most - 1}` })));
   if (!reply.ok) return { problem: await problemOf(reply) };
   const buffer = await firstBytes(reply, most);
   // A long header, such as one of many positions, is read again whole, with room for the rows.
@@ -24,14 +25,14 @@ export async function beginning(target, body, signal, most = BEGINNING) {
 
 // A picture as an address inside this page; whoever asked gives it back with URL.revokeObjectURL.
 export async function pictured(target, body, signal) {
-  const reply = await patiently(() => fetch(target, wanted(body, signal)));
+  const reply = await patiently(() => ask(target, wanted(body, signal)));
   return reply.ok ? URL.createObjectURL(await reply.blob()) : "";
 }
 
 // A service whose memory is taken at the moment says so with 503; it is asked a few times more.
-async function patiently(ask) {
+async function patiently(question) {
   for (let times = 1; ; times += 1) {
-    const reply = await ask();
+    const reply = await question();
     if (reply.status !== 503 || times === MOST_TIMES) return reply;
     await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
   }

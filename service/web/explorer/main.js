@@ -2,6 +2,7 @@
 
 import { startOf } from "./examples.js";
 import { element } from "./form.js";
+import { ask } from "./key.js";
 import { Models } from "./models.js";
 import { Side } from "./side.js";
 import { parseAddress, readState, writeState } from "./state.js";
@@ -14,7 +15,7 @@ let sides = [];
 let models;
 
 async function start() {
-  const reply = await fetch(new URL("v1/schemes", base));
+  const reply = await ask(new URL("v1/schemes", base));
   ({ schemes } = await reply.json());
   models = new Models({ base, entryOf: known, choose: showAt, changed: remember });
   show();

@@ -3,6 +3,7 @@
 import { problemOf } from "./asking.js";
 import { bodyOf, written } from "./examples.js";
 import { element } from "./form.js";
+import { ask } from "./key.js";
 import { parseAddress } from "./state.js";
 
 export class Models {
@@ -30,7 +31,7 @@ export class Models {
     const names = document.getElementById("model-names");
     if (names.childElementCount || this.isListing) return;
     this.isListing = true;
-    const reply = await fetch(new URL("v1/models", this.base));
+    const reply = await ask(new URL("v1/models", this.base));
     const { models } = await reply.json();
     names.append(...models.map(({ name }) => element("option", { value: name })));
   }
@@ -59,7 +60,7 @@ export class Models {
   async ask(path, options, name) {
     this.first = null;
     try {
-      const reply = await fetch(new URL(path, this.base), options);
+      const reply = await ask(new URL(path, this.base), options);
       if (!reply.ok) return this.refused(await problemOf(reply));
       this.model = name;
       this.accepted(await reply.json());

@@ -4,6 +4,7 @@ import { AGAIN_MS, beginning, pictured } from "./asking.js";
 import { makeBody } from "./body.js";
 import { requestOf, startOf } from "./examples.js";
 import { element, makeForm, showFaults } from "./form.js";
+import { isKeyed } from "./key.js";
 import { factsOf, tableOf } from "./rows.js";
 import { readBeginning } from "./safetensors.js";
 import { LANGUAGES, snippet } from "./snippets.js";
@@ -165,12 +166,13 @@ export class Side {
     this.showCode();
   }
 
-  // A picture of an address alone has that address; one of a body is asked for and kept while it is shown.
+  // A picture of an address alone has that address. An image sends no body and no key: a picture that needs one is asked
+  // for and kept while it is shown.
   async showPicture(parameters, body, signal) {
     const theme = dark.matches ? [["theme", "dark"]] : [];
     const target = this.at(new Map([...parameters, ...theme]), ".svg");
     this.again = 3;
-    const source = body ? await pictured(target, body, signal) : target;
+    const source = body || isKeyed() ? await pictured(target, body, signal) : target;
     URL.revokeObjectURL(this.image.src);
     if (source) this.image.src = source;
     else this.noPicture();
@@ -200,7 +202,7 @@ export class Side {
   showCode() {
     if (!this.shown) return;
     const request = { entry: this.entry, parameters: this.pinned(), body: this.body.text() };
-    this.code.textContent = snippet(this.language, request, this.shown, this.base);
+    this.code.textContent = snippet(this.language, request, this.shown, this.base, isKeyed());
   }
 }
 

@@ -15,11 +15,12 @@ export const LANGUAGES = {
 };
 
 // `request` is the scheme's entry, the parameters and the body, which is empty for a GET. `shown` is what is known of the
-// answer: its tensors by name, dtype and shape. `base` is where the service is.
-export function snippet(language, { entry, parameters, body }, shown, base) {
+// answer: its tensors by name, dtype and shape. `base` is where the service is; where it is keyed, the code takes the key
+// from where `posenc get` does.
+export function snippet(language, { entry, parameters, body }, shown, base, keyed) {
   const at = (extension, more = []) =>
     base.replace(/\/$/, "") + addressOf(entry, new Map([...parameters, ...more]), extension);
-  return LANGUAGES[language][1]({ entry, shown, at, body: onOneLine(body) });
+  return LANGUAGES[language][1]({ entry, shown, at, keyed, body: onOneLine(body) });
 }
 
 const isBrain = (tensors) => tensors.some(({ dtype }) => dtype === "BF16");
@@ -32,15 +33,16 @@ const single = (text) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'"
 // The tensors of several types of layer are called full_attention.cos and so on.
 const variable = (name) => name.replaceAll(/\W/g, "_");
 
-function curl({ entry, shown, at, body }) {
+function curl({ entry, shown, at, keyed, body }) {
   const extension = isBrain(shown.tensors) || shown.tensors.length > 1 ? ".safetensors" : ".npy";
+  const key = keyed ? ` \\\n  -H "Authorization: Bearer $POSENC_API_KEY"` : "";
   const posted = body ? ` \\\n  -H 'Content-Type: application/json' --data ${shell(body)}` : "";
-  return `curl -s ${shell(at(extension))} -o ${entry.name}${extension}${posted}`;
+  return `curl -s ${shell(at(extension))} -o ${entry.name}${extension}${key}${posted}`;
 }
 
-function python({ shown, at, body }) {
-  if (isBrain(shown.tensors)) return brain({ shown, at, body });
-  const { imported, opened } = pythonRequest(body);
+function python({ shown, at, keyed, body }) {
+  if (isBrain(shown.tensors)) return brain({ shown, at, keyed, body });
+  const { imported, opened } = pythonRequest(keyed, body);
   const begin = `import io\n${imported}\n\nimport numpy as np\n\n`;
   const loaded = (extension, name) =>
     `${begin}${opened(at(extension))}    ${name} = np.load(io.BytesIO(answer.read()))\n`;
@@ -48,8 +50,8 @@ function python({ shown, at, body }) {
   return loaded(".npz", "tensors") + shown.tensors.map(({ name }) => `${variable(name)} = tensors[${quoted(name)}]\n`).join("");
 }
 
-function brain({ shown, at, body }) {
-  const { imported, opened } = pythonRequest(body);
+function brain({ shown, at, keyed, body }) {
+  const { imported, opened } = pythonRequest(keyed, body);
   const each = shown.tensors.map(({ name, shape }) => {
     const address = at(".bin", shown.tensors.length > 1 ? [["tensor", name]] : []);
     const read = `np.frombuffer(answer.read(), ml_dtypes.bfloat16).reshape(${shape.join(", ")})`;
@@ -59,30 +61,41 @@ function brain({ shown, at, body }) {
 }
 
 // What Python imports, and how it opens an address.
-function pythonRequest(body) {
-  if (!body) return { imported: "from urllib.request import urlopen", opened: (address) => `with urlopen(${quoted(address)}) as answer:\n` };
+function pythonRequest(keyed, body) {
+  if (!keyed && !body) return { imported: "from urllib.request import urlopen", opened: (address) => `with urlopen(${quoted(address)}) as answer:\n` };
+  const headers = [
+    ...(keyed ? [`"Authorization": "Bearer " + os.environ["POSENC_API_KEY"]`] : []),
+    ...(body ? [`"Content-Type": "application/json"`] : []),
+  ];
+  const data = body ? `    data=${single(body)}.encode(),\n` : "";
   const opened = (address) => `request = Request(
     ${quoted(address)},
-    data=${single(body)}.encode(),
-    headers={"Content-Type": "application/json"},
+${data}    headers={${headers.join(", ")}},
 )
 with urlopen(request) as answer:
 `;
-  return { imported: "from urllib.request import Request, urlopen", opened };
+  return { imported: `${keyed ? "import os\n" : ""}from urllib.request import Request, urlopen`, opened };
 }
 
-function javascript({ shown, at, body }) {
+function javascript({ shown, at, keyed, body }) {
   const several = shown.tensors.length > 1;
   const each = shown.tensors.map(({ name, dtype, shape }) => {
     const address = at(".bin", several ? [["tensor", name]] : []);
     const bits = { F16: ", float16 as bits", BF16: ", bfloat16 as bits" }[dtype] ?? "";
     return `const ${variable(name)} = await get(${quoted(address)}, ${ARRAYS[dtype]}); // ${shape.join(" x ") || "one value"}${bits}\n`;
   });
-  const posted = body
-    ? `, {\n    method: "POST",\n    headers: { "Content-Type": "application/json" },\n    body: ${single(body)},\n  }`
-    : "";
+  const headers = [
+    ...(keyed ? ["Authorization: `Bearer ${process.env.POSENC_API_KEY}`"] : []),
+    ...(body ? [`"Content-Type": "application/json"`] : []),
+  ];
+  const options = [
+    ...(body ? [`method: "POST"`] : []),
+    ...(headers.length ? [`headers: { ${headers.join(", ")} }`] : []),
+    ...(body ? [`body: ${single(body)}`] : []),
+  ];
+  const asked = options.length ? `, {\n${options.map((each) => `    ${each},\n`).join("")}  }` : "";
   return `async function get(address, Values) {
-  const answer = await fetch(address${posted});
+  const answer = await fetch(address${asked});
   if (!answer.ok) throw new Error(await answer.text());
   return new Values(await answer.arrayBuffer());
 }
@@ -90,18 +103,18 @@ function javascript({ shown, at, body }) {
 ${each.join("")}`;
 }
 
-function pytorch({ entry, shown, at, body }) {
+function pytorch({ entry, shown, at, keyed, body }) {
   const name = entry.name.split("-").map((word) => word[0].toUpperCase() + word.slice(1)).join("");
   const answers = shown.tensors.map((tensor) => `self.${variable(tensor.name)}`).join(", ");
   const title = entry.title.endsWith(".") ? entry.title : `${entry.title}.`;
-  const { imported, opened } = pythonRequest(body);
+  const { imported, opened } = pythonRequest(keyed, body);
   const indented = opened(at(".safetensors")).replaceAll(/^(?=.)/gm, "        ");
   return `${imported}
 
 import torch
 from safetensors.torch import load
 
-${headers}
+
 class ${name}(torch.nn.Module):
     """${title}"""
 
