@@ -204,6 +204,8 @@ class Protocol(Repeating):
             if not self.url.startswith(b"/"):
                 self._take_host_from_target()
             super().on_headers_complete()
+            if self.transport.is_closing():
+                self._is_gone()  # what comes behind the last request of a connection is read, but not answered
             if version == "1.0":
                 self.cycle.__class__ = Unframed
             if not self._is_kept():
@@ -307,7 +309,7 @@ class Protocol(Repeating):
             self._abandon_cycle()
             self._answer(problem)
         else:
-            self.transport.close()
+            self._cut()
 
     def on_response_complete(self) -> None:
         last = not self.pipeline
@@ -320,9 +322,18 @@ class Protocol(Repeating):
             # Answered before its body was there: what is left of that is not waited for without end.
             self._start_linger_timer()
 
+    def _cut(self) -> None:
+        """Close in the middle of an answer; what the app still says of it goes nowhere."""
+        self._is_gone()
+        self.transport.close()
+
     def _abandon_cycle(self) -> None:
-        """The app hears that the client left; what it says to that is not the answer."""
+        """What the app says to hearing that the client left is not the answer."""
         cast(Scope, self.cycle.scope)["abandoned"] = True
+        self._is_gone()
+
+    def _is_gone(self) -> None:
+        """The app hears that the client left."""
         self.cycle.disconnected = True
         self.cycle.message_event.set()
 

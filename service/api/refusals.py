@@ -59,12 +59,11 @@ async def _bug(request: Request, error: Exception) -> Response:
 
 def _wrong_method(request: Request) -> Response:
     """405 with every verb of the path; OPTIONS is answered with the same list."""
-    allowed: set[str] = {"OPTIONS"}
-    for route in request.app.router.routes:
-        match, _ = route.matches({**request.scope, "method": "GET"})
-        if match != Match.NONE:
-            allowed |= route.methods or set()
-    names = ", ".join(sorted(allowed))
+    scope = {**request.scope, "method": "GET"}
+    met = [route for route in request.app.router.routes if route.matches(scope)[0] != Match.NONE]
+    # A name that is written out goes before one that stands for any.
+    own = [route for route in met if route.path == scope["path"]] or met
+    names = ", ".join(sorted({"OPTIONS"}.union(*(route.methods or () for route in own))))
     if request.method == "OPTIONS":
         return _Allowed(names)
     detail = f"{echo(request.method)} is not possible here; {names} are"

@@ -51,7 +51,7 @@ def served(
 
 def _answers(port: int) -> bool:
     with suppress(OSError):
-        return ask(port, "/health/live") == 200
+        return ask(port, "/health/ready") == 200
     return False
 
 

@@ -37,7 +37,10 @@ CODINGS = (
 ODD = [each for each in FIELDS if not each.startswith(b"X-Request-ID")]
 # What differs between any two answers.
 _OWN = re.compile(rb"(?m)^(date: |server-timing: ).*\r\n")
-_IDS = re.compile(rb"(?<=x-request-id: )[0-9a-f]{32}(?=\r\n)|(?<=\"instance\":\")[0-9a-f]{32}(?=\")")
+_ID = rb"[0-9a-f]{12}-[0-9a-f]+"
+_IDS = re.compile(rb"(?<=x-request-id: )%s(?=\r\n)|(?<=\"instance\":\")%s(?=\")" % (_ID, _ID))
+# Of a refusal before its id was read: the ids that servers make are numbered, so their lengths differ too.
+_LENGTHS = re.compile(rb"content-length: \d+\r\n(?=(?:[^\r\n]+\r\n)*x-request-id: %s\r\n)" % _ID)
 
 
 class Rows:
@@ -67,7 +70,7 @@ class Rows:
 
 
 async def said(server: Live, data: bytes) -> bytes:
-    return _IDS.sub(b"ID", _OWN.sub(b"", await talk(server.port, data)))
+    return _IDS.sub(b"ID", _LENGTHS.sub(b"", _OWN.sub(b"", await talk(server.port, data))))
 
 
 async def compared(fast: Live, slow: Live, rows: Iterator[bytes]) -> None:
