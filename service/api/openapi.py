@@ -176,7 +176,7 @@ def _metrics() -> Schema:
         "responses": {
             "200": {
                 "description": "All metrics.",
-                "headers": header_refs("Cache-Control", "X-Request-ID"),
+                "headers": header_refs("Cache-Control"),
                 "content": {"text/plain": text, "application/openmetrics-text": text},
             },
             **refusals([]),
@@ -195,7 +195,7 @@ def _document(name: str, tag: str, summary: str, description: str, schema: Schem
         "responses": {
             "200": {
                 "description": summary + ".",
-                "headers": header_refs("ETag", "Cache-Control", "X-Request-ID"),
+                "headers": header_refs("ETag", "Cache-Control"),
                 "content": {"application/json": {"schema": schema}},
             },
             "304": {"$ref": "#/components/responses/NotModified"},
@@ -216,7 +216,7 @@ def _health(name: str, summary: str, status: str, *refused: int) -> Schema:
         "responses": {
             "200": {
                 "description": "It does.",
-                "headers": header_refs("Cache-Control", "X-Request-ID"),
+                "headers": header_refs("Cache-Control"),
                 "content": {"application/json": {"schema": schema}},
             },
             **refusals(refused, ANY_PROBE),

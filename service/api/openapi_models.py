@@ -160,7 +160,7 @@ def _get(
         "responses": {
             "200": {
                 "description": summary + ".",
-                "headers": header_refs("ETag", "Cache-Control", "X-Request-ID"),
+                "headers": header_refs("ETag", "Cache-Control"),
                 "content": {"application/json": {"schema": _ref(answer)}},
             },
             "304": {"$ref": "#/components/responses/NotModified"},
@@ -185,7 +185,7 @@ def _resolve() -> Schema:
         "responses": {
             "200": {
                 "description": "The plan.",
-                "headers": header_refs("Cache-Control", "X-Request-ID"),
+                "headers": header_refs("Cache-Control"),
                 "content": {"application/json": {"schema": _ref("Plan")}},
             },
             **refusals((413, 415, 422, 503)),

@@ -155,7 +155,7 @@ def _slug(each: Example) -> str:
 
 
 def _success(scheme: AnyScheme, method: str, kind: str) -> Schema:
-    named = ["Cache-Control", "X-Request-ID", "Server-Timing"]
+    named = ["Cache-Control", "Server-Timing"]
     named += ["ETag"] if method == "get" else []
     if kind == "file":
         named += ["Content-Disposition", "Accept-Ranges", "Array-Shape", "Array-Dtype"]
@@ -198,7 +198,7 @@ def _answered(scheme: AnyScheme, each: Example) -> Schema | None:
 
 
 def _partial() -> Schema:
-    named = ("ETag", "Cache-Control", "Content-Range", "Accept-Ranges", "Content-Disposition", "X-Request-ID")
+    named = ("ETag", "Cache-Control", "Content-Range", "Accept-Ranges", "Content-Disposition")
     return {
         "description": "The bytes that `Range` asks for.",
         "headers": header_refs(*named),

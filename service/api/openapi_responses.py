@@ -48,7 +48,11 @@ _HEADERS: dict[str, tuple[str, Schema, str]] = {
     ),
     "WWW-Authenticate": ("How to send a key.", _TEXT, 'Bearer realm="posenc"'),
     "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 0}, "1"),
+    "X-Content-Type-Options": ("The type is what Content-Type says, whatever the bytes look like.", _TEXT, "nosniff"),
+    "Cross-Origin-Resource-Policy": ("Any page may show the answer, a picture say.", _TEXT, "cross-origin"),
 }
+# Those of every answer.
+EVERYWHERE = ("X-Request-ID", "X-Content-Type-Options", "Cross-Origin-Resource-Policy")
 
 _UNKNOWN_FORMAT = ".np is no format; known are .npy, .npz, .safetensors, .bin, .csv, .png, .svg, and none for JSON"
 
@@ -143,7 +147,8 @@ def _typed(schema: Schema, example: str) -> str | int:
 
 
 def header_refs(*names: str) -> Schema:
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    """References to these headers, and to those of every answer."""
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in dict.fromkeys((*names, *EVERYWHERE))}
 
 
 def refusals(statuses: Iterable[int], any_request: Iterable[int] = ANY_REQUEST) -> Schema:
@@ -170,7 +175,7 @@ def responses() -> Schema:
 def not_modified() -> Schema:
     return {
         "description": "The answer is the one whose ETag the caller holds; nothing was computed.",
-        "headers": header_refs("ETag", "Cache-Control", "X-Request-ID"),
+        "headers": header_refs("ETag", "Cache-Control"),
     }
 
 
@@ -181,7 +186,7 @@ def _refusal(status: int) -> Schema:
     )
     return {
         "description": " Or: ".join(f"{PROBLEMS[slug].title}. {PROBLEMS[slug].meaning}" for slug in slugs),
-        "headers": header_refs("Cache-Control", "X-Request-ID", *extra),
+        "headers": header_refs("Cache-Control", *extra),
         "content": {
             PROBLEM_JSON: {
                 "schema": {"$ref": "#/components/schemas/Problem"},

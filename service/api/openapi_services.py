@@ -28,7 +28,7 @@ def bundle_paths() -> Schema:
         "example": EXTENSIONS[0],
     }
     entries = {"layers.0.rope": "/v1/encodings/rope?length=4&dim=8", "slopes": "/v1/biases/alibi-slopes?heads=8"}
-    headers = header_refs("Cache-Control", "X-Request-ID", "Content-Disposition")
+    headers = header_refs("Cache-Control", "Content-Disposition")
     content = {FORMATS[name].media_type: {"schema": BINARY} for name in EXTENSIONS}
     operation = {
         "operationId": "bundle_file",
@@ -110,7 +110,7 @@ def _infer(name: str, where: list[Schema]) -> Schema:
         "schema": {"type": "integer", "minimum": 0},
     }
     example = {"id": "1", "parameters": {"length": 2, "dim": 4}, "inputs": []}
-    answered = header_refs("Cache-Control", "X-Request-ID", LENGTH)
+    answered = header_refs("Cache-Control", LENGTH)
     return {
         "operationId": name,
         "tags": ["inference"],
@@ -151,7 +151,7 @@ def _told(name: str, summary: str, schema: Schema, *refused: int) -> Schema:
         "responses": {
             "200": {
                 "description": f"{summary}.",
-                "headers": header_refs("Cache-Control", "X-Request-ID"),
+                "headers": header_refs("Cache-Control"),
                 "content": {"application/json": {"schema": schema}},
             },
             **_errors(*refused),
@@ -176,7 +176,7 @@ def service_responses() -> Schema:
     return {
         "InferenceRefused": {
             "description": "What is wrong, in one line.",
-            "headers": header_refs("Cache-Control", "X-Request-ID"),
+            "headers": header_refs("Cache-Control"),
             "content": {"application/json": content},
         }
     }

@@ -84,7 +84,7 @@ class Protocol(Repeating):
         self.due: Problem | None = None
         self.head_timer: asyncio.TimerHandle | None = None
         self.discarded = 0
-        self.closing = False
+        self.closing = self.passed_on = False
         self.linger_timer: asyncio.TimerHandle | None = None
 
     # The connection
@@ -165,6 +165,7 @@ class Protocol(Repeating):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.heard = self.in_head = self.in_message = True
+        self.passed_on = False
         self.head_bytes = self.hosts = self.discarded = 0
         self.coding = b""
 
@@ -204,6 +205,7 @@ class Protocol(Repeating):
             if not self.url.startswith(b"/"):
                 self._take_host_from_target()
             super().on_headers_complete()
+            self.passed_on = True
             if self.transport.is_closing():
                 self._is_gone()  # what comes behind the last request of a connection is read, but not answered
             if version == "1.0":
@@ -240,8 +242,7 @@ class Protocol(Repeating):
         elif not self.transport.is_closing():
             self.deaf = True
             self._stop_head_timer()
-            self.transport.write_eof()
-            self.loop.call_later(LINGER_SECONDS, self.close)
+            self._end()
 
     def on_body(self, body: bytes) -> None:
         self.heard = True
@@ -297,7 +298,9 @@ class Protocol(Repeating):
         self._stop_head_timer()
         if self.transport.is_closing():
             return
-        if self.is_idle():
+        if self.is_idle() and self.in_message and self.passed_on:
+            self._end()  # the fault is in the body of a request that has its answer already
+        elif self.is_idle():
             self._answer(problem)
         elif not self.cycle.more_body:
             # The fault is in the next request: its turn comes after the answers to those before it.
@@ -349,5 +352,9 @@ class Protocol(Repeating):
         size = len(answer.partition(b"\r\n\r\n")[2])
         account = Account("early", UNROUTED, method, problem.status, 0.0, size, problem.slug)
         gate.answered(account, admitted, target, self.client and self.client[0])
+        self._end()
+
+    def _end(self) -> None:
+        """Say no more, and close when the client has had the time to read."""
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.close)

@@ -418,6 +418,23 @@ def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live) -> N
     assert [call.args[1] for call in door.find.call_args_list] == [b"/health/live"] * 2
 
 
+def test_a_request_has_one_answer_though_its_body_is_faulty(client: Client) -> None:
+    client.send(b"POST /health/live HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    answer = client.read(until=b"\r\n\r\n")
+    client.send(b"nonsense\r\n")
+    answer += client.read()
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_what_comes_behind_the_last_request_of_a_connection_is_not_answered(client: Client) -> None:
+    head = b"POST /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\n"
+    client.send(head + b"a")
+    answer = client.read(until=b"\r\n\r\n")
+    client.send(b"bc" + GET)
+    answer += client.read()
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
 def test_a_connection_that_closes_already_is_not_ended_again(server: Live) -> None:
     protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
     protocol.transport = create_autospec(Transport)
