@@ -113,19 +113,21 @@ class Protocol(Repeating):
             self._watch_head()
 
     def _feed(self, data: bytes) -> None:
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._feed_without_upgrade(data[upgrade.args[0] :])
+        while True:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._without_upgrade(data[upgrade.args[0] :])
 
-    def _feed_without_upgrade(self, rest: bytes) -> None:
-        """Go on as if no upgrade had been asked for: Java's client asks for h2c in its first request."""
+    def _without_upgrade(self, rest: bytes) -> bytes:
+        """What to read as if no upgrade had been asked for: Java's client asks for h2c in its first request."""
         version = self.parser.get_http_version().encode()
         lines = [self.scope["method"].encode() + b" " + self.url + b" HTTP/" + version]
         lines += [name + b": " + value for name, value in map(_without_upgrade, self.headers) if value is not None]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
+        return b"\r\n".join(lines) + b"\r\n\r\n" + rest
 
     def _bound_silence(self, count: int) -> None:
         self.silent = 0 if self.heard else self.silent + count

@@ -418,6 +418,12 @@ def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live) -> N
     assert [call.args[1] for call in door.find.call_args_list] == [b"/health/live"] * 2
 
 
+def test_many_requests_in_a_row_may_wish_for_another_protocol(client: Client) -> None:
+    wish = GET[:-2] + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    client.send(3 * wish + GET[:-2] + b"Connection: close\r\n\r\n")
+    assert client.read().count(OK) == 4
+
+
 def test_a_request_has_one_answer_though_its_body_is_faulty(client: Client) -> None:
     client.send(b"POST /health/live HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
     answer = client.read(until=b"\r\n\r\n")

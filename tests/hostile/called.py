@@ -154,7 +154,7 @@ def silent() -> Iterator[None]:
         yield
     finally:
         logging.getLogger().removeHandler(handler)
-    assert met == []
+    assert met == [], met[:3]
 
 
 def ask_all(service: Called, requests: Iterable[Sent], warm: int) -> Iterator[tuple[Sent, Answer]]:

@@ -15,7 +15,7 @@ _FIELD = re.compile(
     rb"(" + _TOKEN + rb"):[ \t]*((?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)[ \t]*\r\n"
 )
 _CHUNK = re.compile(rb'([0-9A-Fa-f]+)(?:[ \t]*;(?:[^\r\n"]|"[^\r\n"]*")*)?\r\n')
-_EMPTY_LINES = re.compile(rb"(?:\r\n)*")
+_EMPTY_LINES = re.compile(rb"(?:\r?\n)*")  # before a request line they are passed over; a LF alone may end a line (2.2)
 Fields = list[tuple[bytes, bytes]]
 
 

@@ -185,8 +185,9 @@ def judged(sent: bytes, said: bytes) -> list[int]:
         assert answer.value(b"x-request-id")
         assert not answer.closes or number == len(answers) - 1, "an answer after the last one"
         if number >= len(seen.requests):
-            assert status >= 400
-            assert answer.closes or seen.rest == "unfinished"
+            assert status >= 400 or seen.rest == "unfinished"  # answered without its body, which nobody needs
+            # What is answered before its body turns out to be faulty is the last answer, without having said so.
+            assert answer.closes or seen.rest == "unfinished" or number == len(answers) - 1
         elif not (answer.closes and status >= 400):
             _is_for(seen.requests[number], answer)
     return [int(answer.start[0]) for answer in answers]
