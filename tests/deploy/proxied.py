@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from pathlib import Path
 
 from tests.deploy.dockerfile import ROOT
@@ -26,7 +27,7 @@ class Reply:
     status: int
     body: bytes
     cached: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Message = field(default_factory=Message, compare=False)
 
 
 @dataclass
@@ -53,7 +54,7 @@ def get(port: int, path: str, headers: Mapping[str, str] | None = None) -> Reply
     try:
         connection.request("GET", path, headers=dict(headers or {}))
         answer = connection.getresponse()
-        return Reply(answer.status, answer.read(), answer.headers.get("X-Cache", ""), dict(answer.headers))
+        return Reply(answer.status, answer.read(), answer.headers.get("X-Cache", ""), answer.headers)
     finally:
         connection.close()
 

@@ -192,7 +192,9 @@ def test_float32_arithmetic_by_the_two_stage_rule(direct: Client, sinusoidal: Nu
         columns = np.repeat(same, 2)
     else:
         columns = np.concatenate([same, same, np.ones(case.dim - 2 * pairs, np.bool_)])
-    assert ulps_apart(table[:, columns], frozen[:, columns]).max() <= 1
+    # The libraries' own sines near 0 are some ulps off on some processors, less than half the last bit of 1.
+    tiny = np.abs(table.astype(np.float64) - frozen)[:, columns] <= 2.0**-24
+    assert ((ulps_apart(table[:, columns], frozen[:, columns]) <= 1) | tiny).all()
     # Where the frequency is an ulp off, the table is off by what that makes of the position.
     assert (np.abs(table.astype(np.float64) - frozen) <= float32_error(case) + EPS).all()
 
