@@ -6,6 +6,7 @@ numpy nor FastAPI.
 """
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -66,14 +67,22 @@ def get(options: argparse.Namespace, settings: Settings) -> int:
 def openapi() -> int:
     from service.api.openapi import text
 
-    print(text(), end="")
-    return DONE
+    return tell(text())
 
 
 def key(name: str) -> int:
     from service.access import new_key
 
-    print(*new_key(name), sep="\n")
+    return tell("".join(f"{line}\n" for line in new_key(name)))
+
+
+def tell(text: str) -> int:
+    """Print text in one go; a reader who has read enough and left (`| head`) is no failure."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end of the process
     return DONE
 
 

@@ -1,3 +1,4 @@
+import os
 import runpy
 import subprocess
 import sys
@@ -144,3 +145,28 @@ def test_python_m_service_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys
 def test_python_m_service_runs() -> None:
     run = subprocess.run([sys.executable, "-m", "service", "--version"], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (0, f"posenc {__version__}\n")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_who_leaves_early_is_no_failure(unbuffered: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "service", "openapi"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(9)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_what_a_reader_did_not_take_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w") as left:
+        monkeypatch.setattr(sys, "stdout", left)
+        assert main(["key", "team-a"]) == 0
+        assert main(["key", "team-a"]) == 0  # from here on it goes nowhere

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from service.api.protocol import Protocol
+    from service.api.ending import Ending
 
 
 class Polite:
     """A transport whose close waits for the rest of the request."""
 
-    def __init__(self, protocol: "Protocol") -> None:
-        self.write = protocol.transport.write
-        self.is_closing = protocol.transport.is_closing
-        self.close = protocol.close_politely
+    def __init__(self, connection: "Ending") -> None:
+        self.write = connection.transport.write
+        self.is_closing = connection.transport.is_closing
+        self.close = connection.close_politely

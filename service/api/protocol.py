@@ -16,23 +16,17 @@ import httptools
 from starlette.types import Scope
 from uvicorn.server import ServerState
 
+from service.api.cycles import Cycle, Unframed
 from service.api.door import NOTED, noted_in
 from service.api.early import header_too_large, no_host, no_length, not_http, request_timeout, to_bytes, uri_too_long
 from service.api.gate import Gate
 from service.api.meters import UNROUTED, Account
-from service.api.polite import Polite
 from service.api.problems import Problem
 from service.api.repeating import Repeating
-from service.api.unframed import Unframed
 
 if TYPE_CHECKING:
     from service.api.configuration import Config
 
-# How long a refused client may go on sending before it is cut: closing at once would reset the connection,
-# and the client would lose the answer.
-LINGER_SECONDS = 1.0
-# How many times the largest body a client may go on sending after it was refused.
-MOST_DISCARDED = 8
 # A header field's share of the line besides name and value: colon, space, CR, LF.
 FIELD_OVERHEAD = 4
 # The method of what was refused before one was read.
@@ -59,8 +53,8 @@ class RefusedError(Exception):
 class Protocol(Repeating):
     """One connection.
 
-    `in_head` is true from a request's first byte to the end of its header. `silent` counts the bytes since the
-    parser last called: a field, a chunk extension or a trailer without end would fill the memory.
+    `silent` counts the bytes since the parser last called: a field, a chunk extension or a trailer without end would
+    fill the memory.
     """
 
     def __init__(
@@ -79,13 +73,10 @@ class Protocol(Repeating):
         self.coding = b""
         self.heard = False
         self.silent = 0
-        self.deaf = False
         self.problem: Problem | None = None
         self.due: Problem | None = None
         self.head_timer: asyncio.TimerHandle | None = None
-        self.discarded = 0
-        self.closing = self.passed_on = False
-        self.linger_timer: asyncio.TimerHandle | None = None
+        self.passed_on = False
 
     # The connection
 
@@ -95,7 +86,6 @@ class Protocol(Repeating):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
-        self._stop_linger_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -108,7 +98,10 @@ class Protocol(Repeating):
         except (httptools.HttpParserError, RefusedError) as error:
             if isinstance(error, httptools.HttpParserInvalidURLError):
                 self.url = self.url or b"?"  # it has begun, though its first byte is none of a target's
-            self._refuse(self.problem or not_http())
+            if self.over and not self.in_message:
+                self.deaf = True  # what comes behind the last request of a connection is not answered
+            else:
+                self._refuse(self.problem or not_http())
         else:
             self._watch_head()
 
@@ -157,6 +150,8 @@ class Protocol(Repeating):
 
     def _head_is_late(self) -> None:
         self.head_timer = None
+        if self.over:
+            return  # its end has a time of its own
         if self.in_head:
             self._refuse(request_timeout(self.settings))
         else:
@@ -165,6 +160,8 @@ class Protocol(Repeating):
     # The parser's callbacks
 
     def on_message_begin(self) -> None:
+        if self.over:
+            raise RefusedError
         super().on_message_begin()
         self.heard = self.in_head = self.in_message = True
         self.passed_on = False
@@ -201,6 +198,7 @@ class Protocol(Repeating):
             self._note(no_length())
         if not self.parser.should_upgrade():
             if self.repeat():
+                self.passed_on = True
                 return
             if version == "1.0":
                 self.expect_100_continue = False  # it would take the first answer for the last (RFC 9110, 10.1.1)
@@ -208,12 +206,9 @@ class Protocol(Repeating):
                 self._take_host_from_target()
             super().on_headers_complete()
             self.passed_on = True
-            if self.transport.is_closing():
-                self._is_gone()  # what comes behind the last request of a connection is read, but not answered
-            if version == "1.0":
-                self.cycle.__class__ = Unframed
+            self.cycle.__class__ = Unframed if version == "1.0" else Cycle
             if not self._is_kept():
-                self._is_last()
+                self.is_last()
         elif self.parser.get_method() == b"CONNECT":
             self._note(not_http())
         else:
@@ -226,65 +221,19 @@ class Protocol(Repeating):
             others = [pair for pair in self.headers if pair[0] != b"host"]
             self.headers[:] = [*others, (b"host", b"[%s]" % host if b":" in host else host)]
 
-    def _is_last(self) -> None:
-        """Close the connection once the request under way is answered."""
-        self.cycle.keep_alive = False
-        self.cycle.transport = cast(asyncio.Transport, Polite(self))
-
-    def drain(self) -> None:
-        """The server is about to stop: an answer that has not begun says that it is the last one here."""
-        if not self.is_idle() and not self.cycle.response_started:
-            self._is_last()
-
-    def shutdown(self) -> None:
-        """The server stops: what is under way is the last here. A connection that rests is ended but not closed at
-        once, for a request that is on its way would be answered with a reset."""
-        if not self.is_idle():
-            self._is_last()
-        elif not self.transport.is_closing():
-            self.deaf = True
-            self._stop_head_timer()
-            self._end()
-
     def on_body(self, body: bytes) -> None:
         self.heard = True
         super().on_body(body)
         if self.cycle.response_complete:
-            self._discard(len(body))
-
-    def _discard(self, count: int) -> None:
-        """Drop what arrives of a body that was refused unread, so that the client gets to read why; not for ever."""
-        self.discarded += count
-        if self.discarded > MOST_DISCARDED * self.settings.body_bytes:
-            self.transport.close()
-        else:
-            self._start_linger_timer()
-
-    def close_politely(self) -> None:
-        """Close, but not while a body arrives: that would reset the connection before the client reads its answer."""
-        if self.in_message and not self.transport.is_closing():
-            self.closing = True
-            self.transport.write_eof()
-            self._start_linger_timer()
-        else:
-            self.close()
-
-    def _start_linger_timer(self) -> None:
-        if self.linger_timer is None:
-            self.linger_timer = self.loop.call_later(self.settings.body_idle_seconds, self.close)
-
-    def _stop_linger_timer(self) -> None:
-        if self.linger_timer is not None:
-            self.linger_timer.cancel()
-            self.linger_timer = None
+            self.discard(len(body))
 
     def on_message_complete(self) -> None:
         self.heard = True
         self.in_message = False
         self.ended = True
-        self._stop_linger_timer()
-        if self.closing:
-            self.close()
+        self.stop_lingering()
+        if self.hearing_out:
+            self.end()
         if self.cycle is not None and not self.parser.should_upgrade():
             super().on_message_complete()
 
@@ -301,7 +250,7 @@ class Protocol(Repeating):
         if self.transport.is_closing():
             return
         if self.is_idle() and self.in_message and self.passed_on:
-            self._end()  # the fault is in the body of a request that has its answer already
+            self.end()  # the fault is in the body of a request that has its answer already
         elif self.is_idle():
             self._answer(problem)
         elif not self.cycle.more_body:
@@ -314,7 +263,7 @@ class Protocol(Repeating):
             self._abandon_cycle()
             self._answer(problem)
         else:
-            self._cut()
+            self.close()  # in the middle of an answer
 
     def on_response_complete(self) -> None:
         last = not self.pipeline
@@ -325,20 +274,11 @@ class Protocol(Repeating):
             self._answer(self.due)
         elif self.in_message and not self.in_head:
             # Answered before its body was there: what is left of that is not waited for without end.
-            self._start_linger_timer()
-
-    def _cut(self) -> None:
-        """Close in the middle of an answer; what the app still says of it goes nowhere."""
-        self._is_gone()
-        self.transport.close()
+            self.linger(self.settings.body_idle_seconds)
 
     def _abandon_cycle(self) -> None:
-        """What the app says to hearing that the client left is not the answer."""
+        """The app hears that the client left; what it says to that is not the answer."""
         cast(Scope, self.cycle.scope)["abandoned"] = True
-        self._is_gone()
-
-    def _is_gone(self) -> None:
-        """The app hears that the client left."""
         self.cycle.disconnected = True
         self.cycle.message_event.set()
 
@@ -354,9 +294,9 @@ class Protocol(Repeating):
         size = len(answer.partition(b"\r\n\r\n")[2])
         account = Account("early", UNROUTED, method, problem.status, 0.0, size, problem.slug)
         gate.answered(account, admitted, target, self.client and self.client[0])
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
-        """Say no more, and close when the client has had the time to read."""
-        self.transport.write_eof()
-        self.loop.call_later(LINGER_SECONDS, self.close)
+    def end(self) -> None:
+        self.due = None
+        self._stop_head_timer()
+        super().end()

@@ -11,29 +11,19 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from service.api.door import Door, Found
-from service.api.slow_readers import Watching
+from service.api.ending import Ending
 
 
-class Repeating(Watching):
+class Repeating(Ending):
     """A connection whose repeated requests are answered at once. `idle_until` is when it has rested long enough."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.door: Door | None = getattr(self.config.app, "door", None)
         self.root = self.root_path.encode("ascii")
-        self.in_head = False
-        self.in_message = False
         self.idle_until = 0.0
         self._default_headers: list[tuple[bytes, bytes]] = []
         self._default_lines = b""
-
-    def is_idle(self) -> bool:
-        """Whether no request waits for its answer."""
-        return self.cycle is None or self.cycle.response_complete
-
-    def is_arriving(self) -> bool:
-        """Whether a request has begun that is not complete."""
-        return self.in_head or self.in_message
 
     def repeat(self) -> bool:
         """Answer the request whose header is complete, if its answer is ready and its turn has come."""
@@ -69,7 +59,7 @@ class Repeating(Watching):
         if keep_alive:
             self.rest()
         else:
-            self.close()
+            self.close_politely()
 
     def _default(self) -> bytes:
         """The lines of the server's own headers, which change once a second."""

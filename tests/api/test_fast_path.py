@@ -6,7 +6,6 @@ Two servers get the same bytes: one has answered the addresses before, the other
 import gzip
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,13 +57,9 @@ def pair() -> Iterator[Pair]:
 def said(server: Live, sent: bytes) -> bytes:
     """What the server answers to these bytes, but for what differs between requests; `@9@` stands for nine digits."""
     long = re.sub(rb"@(\d+)@", lambda match: b"9" * int(match[1]), sent)
-    answer = b""
-    for _ in range(5):
-        # Where bytes behind a last request are not read yet when it is answered, a reset may overtake the answer.
-        with suppress(ConnectionResetError), Client(server.port) as client:
-            client.send(long + LAST)
-            answer = client.read()
-            break
+    with Client(server.port) as client:
+        client.send(long + LAST)
+        answer = client.read()
     answer = re.sub(rb"(?m)^(date: |server-timing: ).*\r\n", b"", answer)
     return re.sub(rb"[0-9a-f]{12}-[0-9a-f]+|[0-9a-f]{32}(?=\r\n|\",\"errors)", b"ID", answer)
 
@@ -88,7 +83,7 @@ CODINGS = (
 IDS = ("plain-1", "a b", "é", "x" * 65, "", "a\tb", "<script>")
 ODD = (b"X-Odd: \x80\xff", b"X: @4000@", b"Accept: image/png", b"Cookie: a=b; @900@", b"Connection: keep-alive",
        b"Connection: close", b"If-Modified-Since: Thu, 01 Jan 1970 00:00:00 GMT", b"Expect: 100-continue",
-       b"X-Long: @17000@",
+       b"X-Long: @40000@",
        b"Upgrade: h2c\r\nConnection: Upgrade", b"Content-Length: 0", b"Content-Length: x", b"Host: y",
        b"Bad Name: x", b"Authorization: Bearer x", b"If-Match: *", b"Content-Length: 3, 3")  # fmt: skip
 QUERIES = ("", "&", "&x=1", "&length=3", "&dim=%zz", "&%00=%ff", "&@9000@", "&lenght=3", "=&=", "#part", "&dim",

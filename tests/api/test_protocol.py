@@ -1,5 +1,7 @@
+import asyncio
 import json
 import re
+import socket
 import time
 from asyncio import AbstractEventLoop, Transport
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from service.api.cycles import Cycle, Unframed
 from service.api.door import Door, Found
 from service.api.early import not_http
 from service.api.gate import Admitted
@@ -17,7 +20,7 @@ from service.api.protocol import Protocol
 from service.api.reply_cache import Head
 from service.settings import Settings
 from tests import stub_app
-from tests.live import Client, Live, live
+from tests.live import Client, Live, live, wait_until
 
 HEADER_SECONDS = 0.3
 GET = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -438,6 +441,69 @@ def test_what_comes_behind_the_last_request_of_a_connection_is_not_answered(clie
     answer = client.read(until=b"\r\n\r\n")
     client.send(b"bc" + GET)
     answer += client.read()
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("kind", [Cycle, Unframed])
+def test_nothing_is_sent_to_a_connection_that_closed_meanwhile(kind: type[Cycle]) -> None:
+    transport = create_autospec(Transport)
+    transport.is_closing.return_value = True
+    flow = FlowControl(transport)
+    event = asyncio.Event()
+    none = cast(Any, None)
+    cycle = kind(none, transport, flow, none, none, False, [], event, False, True, lambda: None)
+    cycle.chunked_encoding = True
+
+    async def answer() -> None:
+        flow.pause_writing()
+        asyncio.get_running_loop().call_soon(flow.resume_writing)
+        await cycle.send({"type": "http.response.start", "status": 200, "headers": []})
+        await cycle.send({"type": "http.response.body", "body": b"x"})
+
+    asyncio.run(answer())
+    transport.write.assert_not_called()
+
+
+FIRST = {
+    "1.0": b"GET /health/live HTTP/1.0\r\n\r\n",
+    "close": GET[:-2] + b"Connection: close\r\n\r\n",
+    "slow": SLOW[:-2] + b"Connection: close\r\n\r\n",
+    "body": b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc",
+    "refused": b"POST /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc",
+}
+
+
+@pytest.mark.parametrize("what", FIRST)
+@pytest.mark.parametrize("behind", [GET, b"nonsense", b"G"])
+def test_what_is_sent_behind_a_last_request_costs_no_answer(behind: bytes, what: str, server: Live) -> None:
+    """A socket that is closed with bytes unread is reset, and the reset may overtake the answer."""
+    for _ in range(5):
+        with Client(server.port) as client:
+            client.send(FIRST[what] + behind)
+            for _ in range(8):
+                client.send(behind * 2000)
+            answer = client.read()
+            assert answer.count(b"HTTP/1.1 ") == 1
+            client.socket.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("path", [b"/health/live", b"/slow?seconds=0.1"])
+def test_a_last_request_with_a_faulty_body_has_one_answer(path: bytes, client: Client) -> None:
+    head = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    client.send(b"POST " + path + head + b"nonsense\r\n" + GET)
+    assert client.read().count(b"HTTP/1.1 ") == 1
+
+
+def test_a_header_that_is_late_when_the_server_drains_disturbs_no_answer() -> None:
+    chosen = Settings(port=0, header_seconds=HEADER_SECONDS, drain_seconds=0)
+    with live(stub_app.create_app(chosen), chosen) as running, Client(running.port) as client:
+        client.send(b"GET /slow?seconds=0.6 HTTP/1.1\r\nHost: x\r\n\r\n" + GET[:9])
+        wait_until(lambda: any(cast(Protocol, each).in_head for each in running.server_state.connections))
+        for each in running.server_state.connections:
+            cast(Protocol, each).drain()
+        answer = client.read()
+    assert b"\r\nconnection: close\r\n" in answer
+    assert answer.endswith(b"slept")
     assert answer.count(b"HTTP/1.1 ") == 1
 
 

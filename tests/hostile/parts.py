@@ -84,7 +84,7 @@ PARTS: Mapping[str, Part] = {
     "queries": Part(10_000, queries),
     "conditions": Part(50_000, conditions),
     "paths": Part(10_000, paths),
-    "connections": Part(4_000, connections),
+    "connections": Part(20_000, connections),
     "npy": Part(200_000, mutations("npy")),
     "safetensors": Part(200_000, mutations("safetensors")),
     "inference": Part(200_000, mutations("inference")),

@@ -1,0 +1,36 @@
+"""Requests and their answers, as uvicorn has them but for what it would send in vain or in chunks to any client."""
+
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+
+class Cycle(RequestResponseCycle):
+    """Nothing is sent to a connection that is closing.
+
+    Of several requests in a row, uvicorn tells only the last that the client has left; what another one sends then
+    would be refused by the transport with an error.
+    """
+
+    async def send(self, message: Any) -> None:
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if not self.transport.is_closing():
+            await super().send(message)
+
+
+class Unframed(Cycle):
+    """To HTTP/1.0, which knows no chunks: a body of unknown length ends with its connection (RFC 9112, 6.3)."""
+
+    unknown = False
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            names = [name.lower() for name, _ in message["headers"]]
+            self.unknown = b"content-length" not in names
+            if self.unknown:
+                self.chunked_encoding = False
+        elif message["type"] == "http.response.body" and self.unknown:
+            # What is left to send is what comes now, as uvicorn counts it.
+            self.expected_content_length = len(message["body"])
+        await super().send(message)
