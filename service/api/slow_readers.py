@@ -1,6 +1,8 @@
 """Clients that take their answer too slowly: they are cut, so that they do not hold memory and descriptors for ever."""
 
 import asyncio
+import socket
+import struct
 from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -9,6 +11,9 @@ from service.api.bodies import least_bytes
 
 if TYPE_CHECKING:
     from service.api.configuration import Config
+
+# Of SO_LINGER: on, for no time.
+AT_ONCE = struct.pack("ii", 1, 0)
 
 
 class Watching(HttpToolsProtocol):
@@ -51,9 +56,15 @@ class Watching(HttpToolsProtocol):
         taken = self.untaken - self.transport.get_write_buffer_size()
         if taken < least_bytes(self.answer_idle_seconds):
             self.reader_timer = None
-            self.transport.abort()
+            self._cut()
         else:
             self._watch_reader()
+
+    def _cut(self) -> None:
+        """Drop what the kernel holds for this reader too, which may be megabytes: it would go on offering them."""
+        connection = self.transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+        self.transport.abort()
 
     def _stop_watching(self) -> None:
         if self.reader_timer is not None:

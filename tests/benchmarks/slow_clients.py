@@ -5,7 +5,8 @@
 500 connect and say nothing, 500 send half a header, 200 send a body of which a byte comes each second, 200 take 256
 bytes a second of an answer of 50 MB. Beside them one client asks at a steady pace, for what was computed before and for
 what was not. Printed: when and how each kind was ended, the answers' 99th percentile before and meanwhile, memory and
-descriptors. The limits are those of a server that nobody has set up. Server on core 0, all clients on core 1.
+descriptors. The limits are those of a server that nobody has set up, and the large table has been computed before.
+Server on core 0, the clients in two processes on core 1.
 """
 
 import argparse
@@ -14,6 +15,8 @@ import itertools
 import os
 import socket
 import statistics
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -21,18 +24,21 @@ from dataclasses import dataclass, field
 
 import uvloop
 
-from tests.benchmarks.servers import SERVICE, Running, running
+from tests.benchmarks.servers import SERVICE, Running, first_answer, running
 
 TABLE = "/v1/encodings/rope.npy?length=64&dim=32"
 COLD = TABLE + "&offset="
-LARGE = b"GET /v1/encodings/sinusoidal.npy?length=102400&dim=128 HTTP/1.1\r\nHost: x\r\n\r\n"
+LARGE = "/v1/encodings/sinusoidal.npy?length=102400&dim=128"
 HALF = b"GET /v1/encodings/rope.npy HTTP/1.1\r\nHost: x\r\nX-Unfin"
-BODY = b"POST /v1/encodings/rope HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n["
+JSON = b"Host: x\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n["
+BODY = b"POST /v1/encodings/rope?dim=32 HTTP/1.1\r\n" + JSON
 # Requests a second of the client who is served meanwhile: half of what they ask for was computed before.
 PACE = 100.0
 # Nobody may be left after so long.
 SECONDS_TO_END = 120.0
 MIB = 2**20
+# Linux's number for a connection that is gone.
+CLOSED = b"\x07"
 # Sockets of which the kernel does not hold half the answer already.
 RECEIVED_AHEAD = 2**16
 
@@ -79,10 +85,19 @@ async def trickling(opened: socket.socket) -> str:
 
 async def sipping(opened: socket.socket) -> str:
     loop = asyncio.get_running_loop()
-    await loop.sock_sendall(opened, LARGE)
-    while await loop.sock_recv(opened, 256):
+    await loop.sock_sendall(opened, f"GET {LARGE} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    status = (await loop.sock_recv(opened, 256))[9:12].decode()
+    if status != "200":
+        return f"with {status}"
+    while not is_closed(opened):
+        await loop.sock_recv(opened, 256)
         await asyncio.sleep(1)
-    return "ended in good order"
+    return "with a reset"
+
+
+def is_closed(opened: socket.socket) -> bool:
+    """Whether the connection is gone: what came before that can be read for minutes at such a pace."""
+    return opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == CLOSED
 
 
 async def _told(opened: socket.socket) -> str:
@@ -144,27 +159,33 @@ def descriptors(server: Running) -> int:
     return len(os.listdir(f"/proc/{server.pid}/fd"))
 
 
+async def waste(port: int) -> None:
+    """All who are slow, to the end of the last."""
+    kinds = [Ended() for _ in KINDS]
+    clients = [
+        asyncio.ensure_future(client(port, act, ended))
+        for (count, act), ended in zip(KINDS, kinds, strict=True)
+        for _ in range(count)
+    ]
+    await asyncio.wait(clients, timeout=SECONDS_TO_END)
+    for (count, act), ended in zip(KINDS, kinds, strict=True):
+        print(f"{count} {act.__name__:<10} {ended}", flush=True)
+    os._exit(0)  # whoever is left is not waited for
+
+
 async def measure(server: Running, seconds: float) -> None:
     served = Served(server.port)
     until = time.monotonic() + seconds
     before = await served.ask(lambda: time.monotonic() > until)
     opened, idle, most = descriptors(server), server.resident(), 0
-    kinds = [Ended() for _ in KINDS]
-    clients = [
-        asyncio.ensure_future(client(server.port, act, ended))
-        for (count, act), ended in zip(KINDS, kinds, strict=True)
-        for _ in range(count)
-    ]
-    late = time.monotonic() + SECONDS_TO_END
+    wasters = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.slow_clients", "--waste", str(server.port)])
 
     def over() -> bool:
         nonlocal most
         most = max(most, server.resident())
-        return all(each.done() for each in clients) or time.monotonic() > late
+        return wasters.poll() is not None
 
     meanwhile = await served.ask(over)
-    for (count, act), ended in zip(KINDS, kinds, strict=True):
-        print(f"{count} {act.__name__:<10} {ended}")
     for name, found in (("before", before), ("meanwhile", meanwhile)):
         quantiles = statistics.quantiles(found, n=100)
         print(f"served {name:<10} {len(found):,}: 50 % {quantiles[49] * 1e3:.2f} ms, 99 % {quantiles[98] * 1e3:.2f} ms")
@@ -176,9 +197,13 @@ async def measure(server: Running, seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30, help="how long others are measured before")
+    parser.add_argument("--waste", type=int, metavar="PORT", help="only be the slow clients of this server")
     given = parser.parse_args()
+    if given.waste:
+        uvloop.run(waste(given.waste))
     with running(SERVICE, TABLE, 0) as server:
         os.sched_setaffinity(0, {1})
+        first_answer(server.port, LARGE)
         uvloop.run(measure(server, given.seconds))
 
 
