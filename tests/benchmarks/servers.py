@@ -68,7 +68,15 @@ class Running:
 
     def resident(self) -> int:
         """Bytes of it in memory."""
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+        return _resident(self.pid)
+
+    def resident_of_all(self) -> int:
+        """Bytes of it and its children in memory; what they share counts for each."""
+        return sum(_resident(pid) for pid in (self.pid, *_children(self.pid)))
+
+
+def _resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def _ticks(pid: int) -> int:
