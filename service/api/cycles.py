@@ -15,8 +15,9 @@ class Cycle(RequestResponseCycle):
     async def send(self, message: Any) -> None:
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
-        if not self.transport.is_closing():
-            await super().send(message)
+        if self.transport.is_closing():
+            self.disconnected = True
+        await super().send(message)
 
 
 class Unframed(Cycle):

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import logging
 import re
 import socket
 import time
@@ -450,18 +451,19 @@ def test_nothing_is_sent_to_a_connection_that_closed_meanwhile(kind: type[Cycle]
     transport.is_closing.return_value = True
     flow = FlowControl(transport)
     event = asyncio.Event()
-    none = cast(Any, None)
-    cycle = kind(none, transport, flow, none, none, False, [], event, False, True, lambda: None)
+    none, logger = cast(Any, None), create_autospec(logging.Logger)
+    cycle = kind(none, transport, flow, logger, none, False, [], event, False, True, lambda: None)
     cycle.chunked_encoding = True
 
-    async def answer() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
         flow.pause_writing()
         asyncio.get_running_loop().call_soon(flow.resume_writing)
-        await cycle.send({"type": "http.response.start", "status": 200, "headers": []})
-        await cycle.send({"type": "http.response.body", "body": b"x"})
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x"})
 
-    asyncio.run(answer())
+    asyncio.run(cycle.run_asgi(cast(Any, app)))
     transport.write.assert_not_called()
+    logger.error.assert_not_called()
 
 
 FIRST = {

@@ -1,6 +1,7 @@
 """What clients see when the service is told to stop, and that nobody keeps it from it."""
 
 import http.client
+import os
 import signal
 import socket
 import subprocess
@@ -9,9 +10,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from service.workers import FIRST_SECONDS
 from tests.deploy.dockerfile import ROOT
 from tests.live import ask, free_port, wait_until
 
@@ -53,6 +56,12 @@ class Service:
         self.process.wait(60)
         return time.monotonic() - began
 
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
     def log(self) -> str:
         assert self.process.stderr is not None
         return self.process.stderr.read().decode()
@@ -66,14 +75,14 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
         started.wait()
         yield started
     finally:
-        started.process.kill()
-        started.process.wait()
-        assert started.process.stderr is not None
-        started.process.stderr.close()
+        started.end()
 
 
 class Asking(threading.Thread):
     """A client that keeps its connection as long as it may, and comes back when it was closed; until nobody listens."""
+
+    # Ended in good order before the request came: any client asks again.
+    closes: tuple[type[Exception], ...] = (http.client.RemoteDisconnected, BrokenPipeError)
 
     def __init__(self, port: int, number: int) -> None:
         super().__init__()
@@ -92,8 +101,7 @@ class Asking(threading.Thread):
                 size = len(answer.read())
             except ConnectionRefusedError:
                 break
-            except (http.client.RemoteDisconnected, BrokenPipeError):
-                # Ended in good order before the request came: any client asks again.
+            except self.closes:
                 self.closed += 1
                 connection.close()
                 continue
@@ -104,6 +112,12 @@ class Asking(threading.Thread):
                 self.failures.append(f"{answer.status} with {size} bytes")
             self.answers += 1
         connection.close()
+
+
+class Persisting(Asking):
+    """A client that comes back when its connection broke, too."""
+
+    closes = (http.client.HTTPException, ConnectionResetError, BrokenPipeError)
 
 
 def test_no_client_that_comes_back_sees_more_than_a_closed_door(service: Service) -> None:
@@ -155,3 +169,48 @@ def test_clients_that_are_stuck_do_not_hold_it(service: Service) -> None:
     assert seconds < 20
     assert service.process.returncode == 0
     assert "Traceback" not in service.log()
+
+
+def test_a_worker_that_is_killed_under_load_is_replaced() -> None:
+    """Within five seconds, and the others notice nothing but that the connections that it had are gone."""
+    service = Service("--workers", "2", "--grace-seconds", "12")
+    clients = [Persisting(service.port, number) for number in range(3, 11)]
+    try:
+        service.wait()
+        for client in clients:
+            client.start()
+        wait_until(lambda: all(client.answers > 20 for client in clients), 60)
+        time.sleep(FIRST_SECONDS)  # one that lived less long is not replaced in a hurry
+        before, closed = both_workers(service.port), sum(client.closed for client in clients)
+        killed = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()[0]
+        os.kill(int(killed), signal.SIGKILL)
+        began = time.monotonic()
+        wait_until(lambda: newly_connected(service.port) not in before, 30)
+        seconds = time.monotonic() - began
+        assert sum(client.closed for client in clients) - closed <= len(clients)
+        service.stop()
+        for client in clients:
+            client.join(30)
+        assert service.log().count("ended after") == 1
+    finally:
+        service.end()
+    assert [client.failures for client in clients] == [[]] * len(clients)
+    assert seconds < 5
+
+
+def both_workers(port: int) -> set[str]:
+    seen: set[str] = set()
+
+    def seen_both() -> bool:
+        seen.add(newly_connected(port))
+        return len(seen) == 2
+
+    wait_until(seen_both, 60)
+    return seen
+
+
+def newly_connected(port: int) -> str:
+    """Which process answers a client who comes now: an id begins with what stands for it."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request("GET", "/health/live")
+        return str(connection.getresponse().getheader("X-Request-ID")).partition("-")[0]
