@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from tests.hostile import differing, files, wire
+from tests.hostile import differing, files, values, wire
 from tests.hostile.bodies import Bodies
 from tests.hostile.called import BATCH, Sent, ask_all, called
 from tests.hostile.conditions import Conditions, Known, judged, sent
@@ -80,7 +80,8 @@ def mutations(name: str) -> Callable[[int], Seen]:
 
 PARTS: Mapping[str, Part] = {
     "requests": Part(20_000, requests),
-    "bodies": Part(20_000, bodies),
+    "bodies": Part(10_000, bodies),
+    "values": Part(10_000, values.run),
     "queries": Part(10_000, queries),
     "conditions": Part(50_000, conditions),
     "paths": Part(10_000, paths),

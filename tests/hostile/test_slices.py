@@ -10,7 +10,8 @@ from tests.hostile.parts import PARTS
 
 SLICES: dict[str, tuple[int, set[int | str]]] = {
     "requests": (1500, {200, 400, 404, 405, 415, 422, 431}),
-    "bodies": (1000, {200, 400, 422}),
+    "bodies": (700, {200, 400, 422}),
+    "values": (300, {200, 422}),
     "queries": (500, {200, 400, 404, 422}),
     "conditions": (1500, {200, 206, 304, 412, 416}),
     "paths": (500, {"200", "304", "repeated", "made", "early"}),
