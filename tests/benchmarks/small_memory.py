@@ -94,7 +94,7 @@ async def at_once(server: Running, megabytes: int) -> dict[str, Counter[str]]:
     table = "/v1/encodings/sinusoidal{}?length={}&dim=128&offset="
     requests: dict[str, Callable[[Counter[str]], Awaitable[None]]] = {
         "bodies of all that the limit would hold": lambda seen: post(server.port, megabytes * 10**6, seen),
-        "rotations of 4 MiB": lambda seen: post(server.port, 4 * MIB, seen),
+        "rotations of 3 MiB": lambda seen: post(server.port, 3 * MIB, seen),
         "tables of 512 MB": lambda seen: get(server.port, f"{table.format('.npy', 10**6)}{next(numbers)}", seen),
         "JSON of 100,000 values": lambda seen: get(server.port, f"{table.format('', 800)}{next(numbers)}", seen),
     }
