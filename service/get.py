@@ -86,7 +86,9 @@ class Get:
         else:
             from service.main import create_app
 
-            asyncio.run(answer(create_app(settings.for_its_owner()), request, take, reply))
+            # It is one answer: nothing else would be held up by drawing it here.
+            alone = settings.for_its_owner().model_copy(update={"drawer": "off"})
+            asyncio.run(answer(create_app(alone), request, take, reply))
 
 
 class Stopped(SystemExit):

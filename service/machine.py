@@ -17,8 +17,10 @@ ROOT = Path("/")
 # Without any work: modules, models, the catalogue, matplotlib, and what streaming leaves with the allocator.
 PROCESS_BYTES = 128 << 20
 PARTNER_BYTES = 80 << 20
-# Where less than this is left, a second process would take what answers need.
-PARTNER_WORTH_BYTES = 192 << 20
+DRAWER_BYTES = 64 << 20
+# Where less than this is left, one more process would take what answers need.
+WORTH_BYTES = 96 << 20
+PROCESSES = {"drawer": DRAWER_BYTES, "partner": PARTNER_BYTES}
 # Of what is left when its turn comes, which part a size may take.
 PARTS = {"table_cache_bytes": 4, "reply_cache_bytes": 3, "memory_bytes": 1}
 # The least that any answer is made in.
@@ -52,11 +54,12 @@ def fitted(settings: Settings, memory: int, threads: int) -> Settings:
     given = settings.model_fields_set
     free = int(SLACK * memory / settings.workers) - PROCESS_BYTES
     fits: dict[str, object] = {}
-    if wants_partner(settings, threads):
-        if "partner" not in given and free - PARTNER_BYTES < PARTNER_WORTH_BYTES:
-            fits["partner"] = "off"
-        else:
-            free -= PARTNER_BYTES
+    wanted = {"drawer": settings.drawer == "on", "partner": wants_partner(settings, threads)}
+    for name, size in PROCESSES.items():
+        if wanted[name] and name not in given and free - size < WORTH_BYTES:
+            fits[name] = "off"
+        elif wanted[name]:
+            free -= size
     free -= sum(getattr(settings, name) for name in PARTS if name in given)
     for name, part in PARTS.items():
         if name not in given:
@@ -85,7 +88,8 @@ def shown(size: int) -> str:
 def _account(settings: Settings) -> str:
     caches = settings.table_cache_bytes + settings.reply_cache_bytes
     each = f"{shown(PROCESS_BYTES)} of a process, {shown(settings.memory_bytes)} for work, {shown(caches)} for caches"
-    return f"{settings.workers} times {each}, and {'a' if settings.partner == 'on' else 'no'} second process"
+    more = " and ".join(name for name in PROCESSES if getattr(settings, name) == "on") or "no other process"
+    return f"{settings.workers} times {each}, and {more}"
 
 
 def _physical_bytes() -> int:

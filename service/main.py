@@ -30,6 +30,7 @@ from service.api.limits import Budget
 from service.api.meters import route_label
 from service.api.reply_cache import ReplyCache
 from service.api.resources import Resources, work_pool
+from service.drawer import Drawer
 from service.engine.tables import TableCache
 from service.machine import cores, wants_partner
 from service.partner import Partner
@@ -63,9 +64,7 @@ def create_app(settings: Settings) -> Service:
         testing = asyncio.ensure_future(resources.readiness.test(resources.work))
         yield
         testing.cancel()
-        resources.pool.shutdown(wait=False, cancel_futures=True)
-        if resources.partner is not None:
-            resources.partner.close()
+        resources.close()
 
     app = Service(
         title="Posenc", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
@@ -111,6 +110,7 @@ def make_resources(settings: Settings) -> Resources:
         budget=Budget(settings.memory_bytes),
         pool=work_pool(settings.threads),
         partner=Partner() if wants_partner(settings, cores()) and hasattr(os, "memfd_create") else None,
+        drawer=Drawer() if settings.drawer == "on" and os.name == "posix" else None,
     )
 
 

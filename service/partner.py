@@ -3,32 +3,26 @@
 Threads do not do that here: numpy's calls on blocks that fit a core's cache take some ten microseconds, and each hands
 over the interpreter's lock, which takes longer. A process has a lock of its own.
 
-What passes between the two is JSON: no process of the service reads pickles, not even its own.
-
 It starts when a large table is first asked for, and ends when nothing was asked of it for a minute, or when the service
-does, however that comes about: its connection breaks. What it computes it leaves in memory that both share. Whatever it
-does not do, because it is busy, or not there yet, or no more, the service does itself.
+does. What it computes it leaves in memory that both share. Whatever it does not do, because it is busy, or not there
+yet, or no more, the service does itself.
 """
 
 import logging
 import math
 import mmap
 import os
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from multiprocessing.connection import Connection, Pipe
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
-import orjson
 
+from service.child import BROKEN, Child, Line, answer
 from service.engine import by_key
 from service.engine.scheme import Array, Scheme
 from service.engine.tables import Call, TableCache
@@ -39,8 +33,6 @@ IDLE_SECONDS = 60.0
 HUNG_SECONDS = 60.0  # no block takes as long
 WORTH_SECONDS = 3e-4  # what a block must take for its way through shared memory to be worth it
 READY = ["ready"]
-PACKAGE = Path(__file__).parent
-PROGRAM = f"from {__name__} import main"
 
 log = logging.getLogger("posenc.partner")
 
@@ -57,18 +49,18 @@ class Partner:
     def __init__(self, idle_seconds: float = IDLE_SECONDS, hung_seconds: float = HUNG_SECONDS) -> None:
         self.idle_seconds, self.hung_seconds = idle_seconds, hung_seconds
         self._lent = Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._ready = self._closed = False
         self._asked = self._taken = 0
 
     @property
     def pid(self) -> int | None:
         """Of the process, while there is one."""
-        return None if self._process is None else self._process.pid
+        return None if self._child is None else self._child.pid
 
     def wait(self) -> None:
         """Have it there."""
-        while not self._closed and not self._available():
+        while not self._closed and self._available() is None:
             time.sleep(0.01)
 
     @contextmanager
@@ -87,17 +79,17 @@ class Partner:
     def close(self) -> None:
         """End the process; it is not started again."""
         self._closed = True
-        if self._process is not None:  # whoever waits for a block sees the end of it
-            self._process.kill()
-            self._process.wait()
+        if self._child is not None:
+            self._child.end()
 
     def ask(self, call: Call, place: Place) -> bool:
         """Have a block computed, beside SLOTS - 1 others at most; whether that is under way."""
-        if not self._available():
+        child = self._available()
+        if child is None:
             return False
         try:
             stated = call.params.model_dump(mode="json", exclude_defaults=True)
-            _tell(self._connection, self._asked % SLOTS, call.scheme.key, stated, place)
+            child.line.tell(self._asked % SLOTS, call.scheme.key, stated, place)
         except OSError:
             self._end()
             return False
@@ -106,14 +98,14 @@ class Partner:
 
     def take(self) -> Array | None:
         """The block asked for first of those not taken; None if it was not computed."""
-        if self._process is None:
+        if self._child is None:
             return None
         slot, self._taken = self._taken % SLOTS, self._taken + 1
         try:
-            if self._connection.poll(self.hung_seconds):
-                found = _told(self._connection)
+            if self._child.line.hears(self.hung_seconds):
+                found = self._child.line.told()
                 return self._read(slot, *found) if found else None
-        except (EOFError, OSError):
+        except BROKEN:
             pass
         self._end()
         return None
@@ -121,53 +113,41 @@ class Partner:
     def _read(self, slot: int, shape: list[int], dtype: str) -> Array:
         return np.frombuffer(self._memory, np.dtype(dtype), math.prod(shape), slot * SLOT_BYTES).reshape(shape).copy()
 
-    def _available(self) -> bool:
-        """Whether it runs; if not, it starts, and will be there for a later block."""
-        if self._process is not None and self._process.poll() is not None:
+    def _available(self) -> Child | None:
+        """The process, if it runs; if not, one starts, and will be there for a later block."""
+        if self._child is not None and self._child.has_ended:
             self._end()
-        if self._process is None:
+        if self._child is None:
             self._start()
-            return False
+            return None
         try:
-            self._ready = self._ready or (self._connection.poll() and _told(self._connection) == READY)
-        except (EOFError, OSError):
+            self._ready = self._ready or (self._child.line.hears() and self._child.line.told() == READY)
+        except BROKEN:
             self._end()
-        return self._ready
+        return self._child if self._ready else None
 
     def _start(self) -> None:
         if self._closed:
             return
         try:
             with ExitStack() as stack:
-                self._process = self._started(stack)
+                self._child = self._started(stack)
         except OSError as error:
             log.warning("no second process: %s", error)
             self._closed = True
 
-    def _started(self, stack: ExitStack) -> subprocess.Popen[bytes]:
+    def _started(self, stack: ExitStack) -> Child:
         """The process; what is only for its start is let go with the stack."""
-        self._connection, theirs = Pipe()
-        stack.callback(theirs.close)
         shared = os.memfd_create("posenc")
         stack.callback(os.close, shared)
         os.ftruncate(shared, SLOTS * SLOT_BYTES)
         self._memory = mmap.mmap(shared, SLOTS * SLOT_BYTES)
-        return subprocess.Popen(
-            [sys.executable, "-c", f"{PROGRAM}; main({theirs.fileno()}, {shared}, {self.idle_seconds})"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            cwd=PACKAGE.parent,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-            pass_fds=(theirs.fileno(), shared),
-            process_group=0,  # a Ctrl-C is for the service, which ends its partner
-        )
+        return Child(__name__, shared, self.idle_seconds, files=(shared,))
 
     def _end(self) -> None:
-        assert self._process is not None
-        self._connection.close()
-        self._process.kill()
-        self._process.wait()
-        self._process, self._ready = None, False
+        assert self._child is not None
+        self._child.leave()
+        self._child, self._ready = None, False
         self._asked = self._taken = 0
 
 
@@ -227,30 +207,21 @@ class Work:
             self._asked = key, stated
         return self._call.compute(*place)
 
-    def answer(self, connection: Connection, memory: mmap.mmap, idle_seconds: float) -> None:
+    def answer(self, line: Line, memory: mmap.mmap, idle_seconds: float) -> None:
         """Compute what is asked for until nothing is any more, or nobody is there to ask."""
-        _tell(connection, *READY)
-        while connection.poll(idle_seconds):
-            slot, *job = _told(connection)
+        line.tell(*READY)
+        while line.hears(idle_seconds):
+            slot, *job = line.told()
             try:
                 rows = self.rows(*job)
             except Exception:
-                _tell(connection)  # the service will meet the same, and say it
+                line.tell()  # the service will meet the same, and say it
                 continue
             np.frombuffer(memory, rows.dtype, rows.size, slot * SLOT_BYTES)[:] = rows.reshape(-1)
-            _tell(connection, rows.shape, rows.dtype.name)
+            line.tell(rows.shape, rows.dtype.name)
 
 
-def _tell(connection: Connection, *what: Any) -> None:
-    connection.send_bytes(orjson.dumps(what))
-
-
-def _told(connection: Connection) -> list[Any]:
-    found: list[Any] = orjson.loads(connection.recv_bytes())
-    return found
-
-
-def main(connection: int, memory: int, idle_seconds: float) -> None:
+def main(line: int, memory: int, idle_seconds: float) -> None:
     """What the second process runs."""
-    with suppress(EOFError, OSError), Connection(connection) as opened:
-        Work().answer(opened, mmap.mmap(memory, SLOTS * SLOT_BYTES), idle_seconds)
+    shared = mmap.mmap(memory, SLOTS * SLOT_BYTES)
+    answer(line, lambda opened: Work().answer(opened, shared, idle_seconds))

@@ -97,6 +97,9 @@ class Settings(BaseSettings):
         default="on",
         description="a second process computes every other block of a large table, where a core is left for it",
     )
+    drawer: Literal["on", "off"] = Field(
+        default="on", description="pictures are drawn in a process of their own, and hold up nothing else"
+    )
     result_bytes: Size = Field(default=8 * 2**30, description="largest binary answer")
     json_bytes: Size = Field(default=256 * 2**20, description="largest JSON or CSV answer")
     body_bytes: Size = Field(default=128 * 2**20, description="largest request body")

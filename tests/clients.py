@@ -35,8 +35,8 @@ Call = tuple[str, str, dict[str, Any]]
 
 
 def settings(**changes: Any) -> Settings:
-    """The defaults, but for what is given by name; without a second process, whose blocks no test could watch."""
-    return Settings.model_validate({"partner": "off"} | changes)
+    """The defaults, but for what is given by name; without other processes, whose computing no test could watch."""
+    return Settings.model_validate({"partner": "off", "drawer": "off"} | changes)
 
 
 class Client:

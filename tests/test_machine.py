@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from service import machine
-from service.machine import PARTNER_BYTES, PROCESS_BYTES, SLACK, cores, fitted, memory_bytes
+from service.machine import PROCESS_BYTES, PROCESSES, SLACK, cores, fitted, memory_bytes
 from service.settings import Settings
 
 MIB = 1 << 20
@@ -78,7 +78,7 @@ def test_without_groups_the_machine_is_the_limit(tmp_path: Path, monkeypatch: py
 def taken(settings: Settings) -> int:
     """What all processes take at the most, by the account that is kept."""
     each = PROCESS_BYTES + settings.memory_bytes + settings.table_cache_bytes + settings.reply_cache_bytes
-    return settings.workers * (each + (PARTNER_BYTES if settings.partner == "on" else 0))
+    return settings.workers * (each + sum(size for name, size in PROCESSES.items() if getattr(settings, name) == "on"))
 
 
 def test_where_there_is_enough_nothing_changes(caplog: pytest.LogCaptureFixture) -> None:
@@ -94,8 +94,8 @@ def test_what_is_not_given_fits(memory: int, workers: int) -> None:
     assert taken(found) <= SLACK * memory * MIB * workers
     assert abs(found.table_cache_bytes - found.reply_cache_bytes) < MIB < found.table_cache_bytes
     assert found.memory_bytes > 48 * MIB
-    assert found.partner == ("off" if memory < 512 else "on")
-    kept = set(Settings.model_fields) - {"memory_bytes", "table_cache_bytes", "reply_cache_bytes", "partner"}
+    assert found.drawer == found.partner == ("off" if memory < 512 else "on")
+    kept = set(Settings.model_fields) - {"memory_bytes", "table_cache_bytes", "reply_cache_bytes", *PROCESSES}
     assert found.model_dump(include=kept) == chosen.model_dump(include=kept)
 
 
@@ -112,6 +112,14 @@ def test_the_second_process_is_counted_only_where_there_is_one() -> None:
     assert fitted(DEFAULTS, 1024 * MIB, 1).memory_bytes > fitted(DEFAULTS, 1024 * MIB, 2).memory_bytes
 
 
+def test_what_draws_pictures_comes_before_what_computes_beside() -> None:
+    found = fitted(DEFAULTS, 384 * MIB, 4)
+    assert (found.drawer, found.partner) == ("on", "off")
+    given = fitted(Settings(drawer="on"), 300 * MIB, 4)
+    assert (given.drawer, given.partner) == ("on", "off")
+    assert taken(given) <= SLACK * 300 * MIB
+
+
 def test_what_cannot_fit_is_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "posenc.machine")
     found = fitted(DEFAULTS, 100 * MIB, 2)
@@ -121,5 +129,5 @@ def test_what_cannot_fit_is_said(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
     assert caplog.messages[0] == (
         "100 MiB of memory is less than 1 times 128 MiB of a process, 16 MiB for work, 0 MiB for caches, "
-        "and no second process"
+        "and no other process"
     )

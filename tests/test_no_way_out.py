@@ -97,7 +97,7 @@ def test_a_command_that_cannot_reach_out_answers_everything(tmp_path: Path) -> N
 READS_CODE = {"cloudpickle", "code", "codeop", "dill", "joblib", "marshal", "pickle", "runpy", "shelve", "yaml"}
 RUNS_CODE = {"__import__", "compile", "eval", "exec", "input"}
 # Where a module is named, it alone may: it starts this package, and nothing that a request says.
-STARTS_PROCESSES = {"partner.py"}
+STARTS_PROCESSES = {"child.py"}
 
 
 def nodes(path: Path) -> Iterator[ast.AST]:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service import main, partner
+from service import child, main, partner
 from service.api.variations import example_arrays, parameters_of
+from service.child import Line
 from service.engine import by_key
 from service.engine.scheme import Array
 from service.engine.tables import Call, TableCache
@@ -64,8 +65,13 @@ def ready(opened: Partner) -> Partner:
 
 
 def process(opened: Partner) -> subprocess.Popen[bytes]:
-    assert opened._process is not None
-    return opened._process
+    assert opened._child is not None
+    return opened._child.process
+
+
+def line(opened: Partner) -> Line:
+    assert opened._child is not None
+    return opened._child.line
 
 
 class Watched:
@@ -199,9 +205,9 @@ def test_when_it_is_killed_the_service_goes_on_and_starts_another(
 
 
 def test_when_its_connection_breaks_before_it_is_asked(own: Partner) -> None:
-    own._connection.close()
+    line(own).close()
     assert not own.ask(SINUSOIDAL, ("encoding", 0, 1))
-    assert own._process is None
+    assert own._child is None
 
 
 def test_one_that_dies_while_it_starts_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +219,7 @@ def test_one_that_dies_while_it_starts_is_started_again(monkeypatch: pytest.Monk
         first.kill()
         first.wait()
         assert not opened._available()
-        assert opened._process is None
+        assert opened._child is None
         assert not opened._available()
         assert process(opened) is not first
     finally:
@@ -254,7 +260,7 @@ def test_it_ends_when_nobody_asks() -> None:
 
 def test_it_ends_with_the_service(own: Partner) -> None:
     """However that ends: the connection is closed."""
-    own._connection.close()
+    line(own).close()
     assert process(own).wait(10) == 0
 
 
@@ -284,7 +290,7 @@ def test_where_no_process_can_start_it_is_said_once(
     assert caplog.messages == ["no second process: [Errno 11] Resource temporarily unavailable"]
 
 
-@pytest.mark.parametrize(("module", "name"), [(partner, "Pipe"), (os, "memfd_create")])
+@pytest.mark.parametrize(("module", "name"), [(child, "Pipe"), (os, "memfd_create")])
 def test_where_there_are_no_descriptors_left_it_does_without(
     module: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,7 +331,7 @@ def test_its_own_side() -> None:
 def test_its_side_ends_when_idle() -> None:
     ours, theirs = Pipe()
     with ours, theirs, mmap.mmap(-1, SLOTS * SLOT_BYTES) as view:
-        Work().answer(theirs, view, 0.01)
+        Work().answer(Line(theirs), view, 0.01)
         assert ours.recv_bytes() == b'["ready"]'
 
 

@@ -11,7 +11,7 @@ from service.api.codings import Coding, accepted
 from service.api.door import address_of
 from service.api.flights import leaving, while_there
 from service.api.limits import Share
-from service.api.making import Making, blocks_of, is_streamed, part_of, turn, under_way
+from service.api.making import Making, blocks_of, is_streamed, part_of, turn, under_way, whole
 from service.api.meters import scheme_route
 from service.api.pasted import in_body
 from service.api.problems import Problem, precondition_failed
@@ -33,15 +33,11 @@ from service.api.wanted import (
     whole_bytes,
 )
 from service.engine.scheme import Scheme
-from service.formats.pictures import PICTURES
 
 
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """GET and HEAD."""
     refuse_body(request)
-    if extension in PICTURES:
-        # Before anything is read: in a flood of pictures even saying no must cost next to nothing.
-        resources.drawing.refuse_full()
     asked = read_asked(scheme, request.scope["query_string"], blocks=())
     wanted = understand(scheme, asked, extension, {}, resources)
     making = Making(wanted, _coding(request, wanted), wanted.canonical())
@@ -134,8 +130,6 @@ def _coding(request: Request, wanted: Wanted) -> Coding:
 async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """POST with the caller's arrays: the answer is stored by nobody."""
     kind = media_type(request, scheme)
-    if extension in PICTURES:
-        resources.drawing.refuse_full()
     query, assumed = request.scope["query_string"], textual(scheme) if kind == JSON else {}
     # The body may hold parameters too; what is wrong without them is refused before it is read.
     read_asked(scheme, query, assumed)
@@ -157,7 +151,7 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
             gone = leaving(request.receive)
             chunks = while_there(blocks_of(making, resources, timing), gone.done)
             try:
-                content = await resources.work(timing.on_pool(lambda: b"".join(chunks)))
+                content = await whole(wanted, chunks, resources, timing)
             finally:
                 gone.cancel()
         timing.count(resources.gate.meters)

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 import service
+from service.api import needs_form
 from service.api.documents import Fixed
 from service.api.gate import path_of
 from service.api.names import nearest_names
@@ -41,6 +42,7 @@ JAVASCRIPT = "text/javascript; charset=utf-8"
 
 PAGE_CSS = {"/web/page.css": ("page.css", CSS)}
 EXPLORER_MODULES = (
+    "advice",
     "asking",
     "body",
     "examples",
@@ -119,7 +121,7 @@ def _page(text: str) -> Fixed:
 
 def _landing(docs: Literal["on", "off"]) -> str:
     """The landing page, without the links to what is off."""
-    text = (WEB / "index.html").read_text(encoding="utf-8")
+    text = (WEB / "index.html").read_text(encoding="utf-8").replace("<!--needs-->", needs_form.fields())
     return text if docs == "on" else re.sub("<!--docs-->.*?<!--/docs-->", "", text, flags=re.DOTALL)
 
 

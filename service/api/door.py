@@ -28,6 +28,7 @@ from service.api.resources import Resources
 _BODY = frozenset((b"content-length", b"transfer-encoding"))
 _NOT_REPEATED = _BODY | {b"range", b"if-match"}
 NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding", b"traceparent", b"tracestate"}
+_PICTURE = re.compile(rb"[^?]*/v1/[^?]*\.(?:png|svg)(?:\?.*)?")
 # Answered however many requests wait, for they take no work.
 _WITHOUT_WORK = re.compile(rb"[^?]*/(?:health/\w+|metrics)")
 
@@ -109,19 +110,24 @@ class Door:
         answer = reply.to(method, noted.get(b"if-none-match"), pinned)
         return None if answer is None else (*answer, reply.route)
 
-    def _is_full(self, target: bytes) -> bool:
-        """Whether as many requests wait for their answers as may, or for as long, and this one would have to."""
+    def _overload(self, target: bytes) -> Problem | None:
+        """A refusal, if as many requests wait for their answers as may, or for as long, and this one would have to; or
+        if it is for a picture, and as many are waited for."""
         found = self.resources
         full = self.waiting >= found.waiting_requests or found.waited() > found.queue_seconds
-        return full and not _WITHOUT_WORK.fullmatch(target)
+        if full and not _WITHOUT_WORK.fullmatch(target):
+            return _too_many(self.waiting)
+        crowded = found.pictures.refusal(target)
+        return crowded if crowded is not None and _PICTURE.fullmatch(target) else None
 
     def _turned_away(self, scope: Scope, target: bytes, noted: Mapping[bytes, bytes], begun: float) -> Found | None:
         """A refusal at the price of a repeated answer: refusing must not take what answering needs."""
-        if not _BODY.isdisjoint(noted) or not self._is_full(target):
+        problem = self._overload(target) if _BODY.isdisjoint(noted) else None
+        if problem is None:
             return None
         admitted = self.gate.identify(noted)
-        admitted.problem = _too_many(self.waiting)
-        answer = _refusal(admitted.problem, admitted.request_id.decode("ascii"), scope["method"])
+        admitted.problem = problem
+        answer = _refusal(problem, admitted.request_id.decode("ascii"), scope["method"])
         return Found(*answer, admitted, UNROUTED, begun, "early")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,11 +151,11 @@ class Door:
         scope["admitted"], scope["request_id"] = admitted, admitted.request_id.decode("ascii")
         cors = self.gate.cors
         problem = problem or admitted.problem
-        if problem is None and self._is_full(target_of(scope)):
-            problem = _too_many(self.waiting)
-        answering = Answering(scope, send, self.gate, admitted, self.routes, self._begins)
+        if problem is None:
+            problem = self._overload(target_of(scope))
+        waiting = Waiting(self, scope)
+        answering = Answering(scope, send, self.gate, admitted, self.routes, waiting.end)
         self.gate.meters.in_flight += 1
-        self.waiting += 1
         try:
             if problem is None and cors is not None and cors.is_preflight(scope, noted):
                 await answering.send_whole(204, cors.preflight())
@@ -158,13 +164,9 @@ class Door:
         finally:
             self.gate.meters.in_flight -= 1
             if answering.status == NO_STATUS:
-                self.waiting -= 1
+                waiting.end()
             if "abandoned" not in scope:
                 self.gate.answered(answering.account(), admitted, target_of(scope), client_of(scope))
-
-    def _begins(self) -> None:
-        """An answer is not waited for any more."""
-        self.waiting -= 1
 
     async def _answer(self, scope: Scope, receive: Receive, answering: Answering, problem: Problem | None) -> None:
         problem = problem or await self.resources.readiness.refusal(scope)
@@ -177,6 +179,25 @@ class Door:
             # A bug that was answered and logged leaves the connection whole; an answer cut short must break it.
             if not answering.ended:
                 raise
+
+
+class Waiting:
+    """A request that waits for the beginning of its answer, and for which picture."""
+
+    def __init__(self, door: Door, scope: Scope) -> None:
+        self.door = door
+        target = target_of(scope)
+        # A picture of the caller's own numbers is like no other.
+        self.picture = None if not _PICTURE.fullmatch(target) else self if scope["method"] == "POST" else target
+        door.waiting += 1
+        if self.picture is not None:
+            door.resources.pictures.join(self.picture)
+
+    def end(self) -> None:
+        """The answer begins, or there is none."""
+        self.door.waiting -= 1
+        if self.picture is not None:
+            self.door.resources.pictures.leave(self.picture)
 
 
 def _too_many(waiting: int) -> Problem:

@@ -48,7 +48,9 @@ def install(app: FastAPI, resources: Resources) -> None:
         name: str = request.path_params["name"]
         if name not in names():
             raise unknown_scheme(name)
-        return await answer(request, "", lambda: framed(name, "../", scheme_page(name)))
+        return await answer(
+            request, "", lambda: framed(name, "../", scheme_page(name, pictured=not resources.gate.keyed))
+        )
 
     async def used(request: Request) -> Response:
         title = "Which library uses which convention"
@@ -73,15 +75,16 @@ def scheme_list() -> str:
     return "\n".join(parts)
 
 
-def scheme_page(name: str) -> str:
-    """The schemes of a name: one in most families, several where a table is also applied."""
+def scheme_page(name: str, *, pictured: bool = True) -> str:
+    """The schemes of a name: one in most families, several where a table is also applied. No image sends a key: where
+    one is wanted, the explorer has the pictures, and the page has none."""
     schemes = [scheme for scheme in SCHEMES if scheme.name == name]
     parts = [f"<h1>{escape(name)}</h1>"]
     if len(schemes) > 1:
         links = [f'<li><a href="#{each.family}">{escape(each.title)}</a></li>' for each in schemes]
         parts += ['<ul class="contents">', *links, "</ul>"]
     for scheme in schemes:
-        parts += _section(scheme)
+        parts += _section(scheme, pictured)
     return "\n".join([*parts, '<p><a href="../schemes">All schemes</a></p>'])
 
 
@@ -108,12 +111,12 @@ def _families() -> Iterator[tuple[str, list[Scheme[Any, Any]]]]:
         yield family, [scheme for scheme in SCHEMES if scheme.family == family]
 
 
-def _section(scheme: Scheme[Any, Any]) -> Iterator[str]:
+def _section(scheme: Scheme[Any, Any], pictured: bool) -> Iterator[str]:
     where = f"{scheme.family}/{scheme.name}"
     yield f'<h2 id="{scheme.family}">{escape(scheme.title)}</h2>'
     yield f"<p>{escape(scheme.explanation)}</p>"
     shown = _enough(next(iter(_examples(scheme)), {}))
-    if shown:
+    if shown and pictured:
         yield _picture(scheme, shown)
     link = explorer(address(scheme), shown, "../")
     yield f'<p><a href="{escape(link)}">Change its parameters in the explorer</a></p>'

@@ -1,8 +1,7 @@
 """Work is admitted by bytes: what does not fit now is sent away for a moment, what never can is refused for good."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import Hashable
 from types import TracebackType
 from typing import Self
 
@@ -68,33 +67,36 @@ class Share:
         self.give_back()
 
 
-class Turns:
-    """Lets one at a time do something, and so many wait for it; who comes then is sent away for a moment."""
+class Crowd:
+    """What is waited for, by whomever: so many things at a time, and what comes then is sent away for a moment.
 
-    def __init__(self, what: str, most_waiting: int) -> None:
+    >>> crowd = Crowd("pictures wait to be drawn", 1)
+    >>> crowd.join("a")
+    >>> crowd.join("a")
+    >>> crowd.refusal("a"), crowd.refusal("b").detail
+    (None, '1 pictures wait to be drawn at the moment')
+    """
+
+    def __init__(self, what: str, most: int) -> None:
         self._what = what
-        self._most_waiting = most_waiting
-        self._free = asyncio.Semaphore(1)
-        self.waiting = 0
+        self._most = most
+        self.waited: Counter[Hashable] = Counter()
 
-    def refuse_full(self) -> None:
-        """A 503 with Retry-After if too many wait."""
-        if self.waiting >= self._most_waiting:
-            raise overloaded(f"{self.waiting} {self._what} wait to be drawn at the moment")
+    def refusal(self, thing: Hashable) -> Problem | None:
+        """A 503 with Retry-After if that is one too many."""
+        if len(self.waited) < self._most or thing in self.waited:
+            return None
+        return overloaded(f"{len(self.waited)} {self._what} at the moment")
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """One's own turn, unless too many wait for theirs."""
-        self.refuse_full()
-        self.waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self.waiting -= 1
-        try:
-            yield
-        finally:
-            self._free.release()
+    def join(self, thing: Hashable) -> None:
+        """One more waits for it."""
+        self.waited[thing] += 1
+
+    def leave(self, thing: Hashable) -> None:
+        """One waits no more."""
+        self.waited[thing] -= 1
+        if not self.waited[thing]:
+            del self.waited[thing]
 
 
 def refuse_large(requested: int, limit: int, advice: str, *, what: str = "the answer") -> None:

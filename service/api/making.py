@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from service.api.codings import REVISION, Coding, gzipped
 from service.api.flights import Flight, next_block, while_there
-from service.api.limits import Share
+from service.api.limits import Share, overloaded
 from service.api.reply_cache import Body, Reply
 from service.api.resources import Resources
 from service.api.timing import Timing
 from service.api.wanted import Wanted, block_bytes, whole_bytes
+from service.drawer import Drawer, Order, Undrawn
 from service.engine.tables import Call
 from service.formats.format import Chunk
 
@@ -84,7 +85,7 @@ async def _add_blocks(flight: Flight, making: Making, stream: bool, resources: R
     made = _from_known(making, resources) or blocks_of(making, resources, timing)
     chunks = while_there(made, lambda: flight.abandoned)
     if not stream:
-        flight.add(await resources.work(timing.on_pool(lambda: b"".join(chunks))))
+        flight.add(await whole(making.wanted, chunks, resources, timing))
         return
     take = next_block(chunks)
     while (block := await resources.work(timing.on_pool(take))) is not None:
@@ -92,14 +93,21 @@ async def _add_blocks(flight: Flight, making: Making, stream: bool, resources: R
             flight.add(block)
 
 
+async def whole(wanted: Wanted, chunks: Iterator[Chunk], resources: Resources, timing: Timing) -> bytes:
+    """The bytes of an answer in one piece. What another process draws is waited for on a thread that does no work."""
+    run = resources.draw if wanted.is_picture and resources.drawer is not None else resources.work
+    return await run(timing.on_pool(lambda: b"".join(chunks)))
+
+
 def is_streamed(wanted: Wanted, resources: Resources) -> bool:
     """Whether an answer is sent while it is made; a picture is there at once or not at all."""
     return wanted.bound > resources.stream_bytes and not wanted.is_picture
 
 
-def turn(wanted: Wanted, resources: Resources) -> AbstractAsyncContextManager[None]:
-    """Pictures are drawn one at a time: letters and places are Python, of which a process runs one thread anyway."""
-    return resources.drawing.turn() if wanted.is_picture else nullcontext()
+def turn(wanted: Wanted, resources: Resources) -> AbstractAsyncContextManager[Any]:
+    """Pictures are drawn one at a time: letters and places are Python, of which a process runs one thread anyway, and
+    for more processes there are no cores."""
+    return resources.drawing if wanted.is_picture else nullcontext()
 
 
 def _from_known(making: Making, resources: Resources) -> Iterator[Chunk] | None:
@@ -123,12 +131,27 @@ def _chunks(
     wanted: Wanted, resources: Resources, timing: Timing, window: tuple[int, int] | None = None
 ) -> Iterator[Chunk]:
     """The bytes of the answer, or of a window of it, as its format writes them from rows. Runs on the work pool."""
+    if wanted.is_picture and resources.drawer is not None:
+        yield _drawn(wanted, resources.drawer, timing)
+        return
     call = resources.tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything)
     if resources.partner is None or window is not None or wanted.bound <= resources.stream_bytes:
         yield from _written_by(call, wanted, resources, timing, window or (0, None))
         return
     with resources.partner.helping(call) as helped:
         yield from _written_by(helped, wanted, resources, timing, (0, None))
+
+
+def _drawn(wanted: Wanted, drawer: Drawer, timing: Timing) -> bytes:
+    order = Order(
+        wanted.scheme, wanted.params, wanted.inputs, tuple(wanted.tensors), wanted.form.extension, wanted.captions
+    )
+    try:
+        drawn = drawer.draw(order)
+    except Undrawn as error:
+        raise overloaded(str(error)) from error
+    timing.compute += drawn.compute_seconds
+    return drawn.content
 
 
 def _written_by(

@@ -166,8 +166,10 @@ def _filename(wanted: Wanted, shape: tuple[int, ...], dtype: str) -> str:
 
 
 def whole_bytes(wanted: Wanted) -> int:
-    """What writing the whole answer takes: its blocks, and the same once more when they are joined."""
-    return 2 * wanted.bound + block_bytes(wanted)
+    """What writing the whole answer takes: its blocks, and the same once more when they are joined; for a picture the
+    caller's arrays once more, in the process that draws."""
+    arrays = sum(array.nbytes for array in wanted.inputs.values()) if wanted.is_picture else 0
+    return 2 * wanted.bound + block_bytes(wanted) + arrays
 
 
 def block_bytes(wanted: Wanted) -> int:

@@ -8,11 +8,12 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from service.access import new_key
 from service.api import markdown
-from service.api.explained import WITHOUT_USERS
+from service.api.explained import WITHOUT_USERS, scheme_page
 from service.engine import SCHEMES
 from service.engine.scheme import Scheme
-from tests.clients import Client
+from tests.clients import Client, in_process, settings
 
 IDS = ["/".join(scheme.key) for scheme in SCHEMES]
 # Their first examples are of other sizes than these models'.
@@ -118,3 +119,12 @@ def test_lists_and_code_are_set_apart() -> None:
         "<p>One:</p>\n<ol>\n<li><code>a &lt; b</code></li>\n<li><strong>two</strong>, and more</li>\n</ol>\n"
         '<pre tabindex="0">x &amp; y\nz</pre>'
     )
+
+
+def test_where_a_key_is_wanted_pages_have_no_picture_that_none_could_see() -> None:
+    _, entry = new_key("ci")
+    with in_process(settings(api_keys=entry)) as client:
+        page = text_of(client, "/schemes/rope")
+        assert "<img" not in page
+        assert explored(page)
+    assert "<img" in scheme_page("rope")

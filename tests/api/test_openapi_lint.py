@@ -1,5 +1,6 @@
 """Two linters find nothing in the committed document: no error, no warning."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -33,9 +34,15 @@ def test_the_document_is_clean(name: str, arguments: list[str]) -> None:
 
 @pytest.mark.parametrize(("name", "arguments"), [("spectral", SPECTRAL), ("redocly", REDOCLY)])
 def test_the_linter_would_find_a_fault(name: str, arguments: list[str], tmp_path: Path) -> None:
-    text = (FOLDER / "openapi.json").read_text(encoding="utf-8")
+    """In a document of one path, for reading the whole one takes the linters half a minute."""
+    document = json.loads((FOLDER / "openapi.json").read_bytes())
+    item = document["paths"]["/v1/schemes/{scheme}"]
+    assert item["get"]["operationId"] == "schemes_get"
+    twice = document["paths"]["/v1/schemes"]["get"]["operationId"]
+    item["get"]["operationId"] = twice
+    document["paths"] = {path: document["paths"][path] for path in ("/v1/schemes", "/v1/schemes/{scheme}")}
     faulty = tmp_path / "openapi.json"
-    faulty.write_text(text.replace('"operationId": "schemes_get"', '"operationId": "schemes_list"'), encoding="utf-8")
+    faulty.write_text(json.dumps(document), encoding="utf-8")
     done = run(name, arguments, faulty)
     assert done.returncode == 1
-    assert "schemes_list" in done.stdout + done.stderr or "operationId" in done.stdout + done.stderr
+    assert "operationId" in done.stdout + done.stderr

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from service.api.resources import MOST_WAITING_PICTURES
+from service.api.resources import MOST_PICTURES
 from service.engine import SCHEMES
 from tests.api.gates import watched
 from tests.api.problems import fault, refused
 from tests.api.requests import PICTURES, Asked
-from tests.clients import Client, in_process, settings
+from tests.clients import TRANSPORTS, Client, in_process, settings
 from tests.live import wait_until
 
 CLASSIC = "/v1/encodings/sinusoidal.png?length=50&dim=128"
@@ -148,36 +148,41 @@ def test_eight_gibibytes_are_pictured_and_more_are_refused(direct: Client) -> No
     assert fault(problem, "query")["limit"] == 8 * 2**30
 
 
-def test_one_is_drawn_at_a_time_and_too_many_are_sent_away() -> None:
-    most = 1 + MOST_WAITING_PICTURES
-    with in_process(settings(threads=4, memory_bytes="64GiB")) as client, watched("encodings", "sinusoidal") as gate:
+@pytest.mark.parametrize("transport", list(TRANSPORTS))
+def test_one_is_drawn_at_a_time_and_too_many_are_sent_away(transport: str) -> None:
+    given = settings(threads=4, memory_bytes="64GiB")
+    with TRANSPORTS[transport](given) as client, watched("encodings", "sinusoidal") as gate:
         gate.shut()
+        pictures = client.resources.pictures
 
         async def flood() -> list[httpx.Response]:
             asked = [
                 asyncio.ensure_future(client.http.get(f"/v1/encodings/sinusoidal.png?length={n}&dim=4"))
-                for n in range(2, most + 7)
+                for n in range(2, MOST_PICTURES + 7)
             ]
             while sum(task.done() for task in asked) < 5:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
             # Whatever waits for its picture, everything else goes on.
             assert (await client.http.get("/health/live")).status_code == 200
             assert (await client.http.get("/v1/biases/alibi-slopes?heads=4")).status_code == 200
             assert gate.prepared == 1
+            # Nobody is sent away who asks for what others wait for; others are, before anything of theirs is read.
+            shared = asyncio.ensure_future(client.http.get(str(next(iter(pictures.waited)), "ascii")))
+            while max(pictures.waited.values()) < 2:
+                await asyncio.sleep(0.001)
+            wrong = await client.http.post("/v1/apply/sinusoidal.png?no=such", content=b"what")
+            refused(wrong, "overloaded")
             gate.open()
-            return list(await asyncio.gather(*asked))
+            return [*await asyncio.gather(*asked), await shared]
 
         replies = client.run(flood())
         away = [reply for reply in replies if reply.status_code != 200]
-        assert len(replies) - len(away) == most
+        assert len(replies) - len(away) == MOST_PICTURES + 1
         for reply in away:
-            assert (
-                refused(reply, "overloaded")["detail"]
-                == f"{MOST_WAITING_PICTURES} pictures wait to be drawn at the moment"
-            )
+            assert refused(reply, "overloaded")["detail"] == f"{MOST_PICTURES} pictures wait to be drawn at the moment"
             assert reply.headers["retry-after"] == "1"
         wait_until(lambda: client.resources.budget.in_use == 0)
-        assert client.resources.drawing.waiting == 0
+        assert not pictures.waited
         assert all(name.startswith("work") for name in gate.threads)
 
 
@@ -191,11 +196,11 @@ def test_who_leaves_while_waiting_leaves_no_place_taken() -> None:
             first = asyncio.ensure_future(client.http.post(target, json=body))
             await asyncio.to_thread(gate.entered.wait, 30)
             second = asyncio.ensure_future(client.http.post(target, json=body))
-            while not client.resources.drawing.waiting:
+            while len(client.resources.pictures.waited) < 2:
                 await asyncio.sleep(0.001)
             second.cancel()
             await asyncio.gather(second, return_exceptions=True)
-            assert client.resources.drawing.waiting == 0
+            assert len(client.resources.pictures.waited) == 1
             gate.open()
             assert (await first).status_code == 200
 

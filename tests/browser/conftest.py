@@ -38,7 +38,9 @@ def browser() -> "Iterator[Browser]":
         opened.close()
 
 
-@pytest.fixture(autouse=True)
-def _the_process_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="package", autouse=True)
+def _the_process_goes_on() -> Iterator[None]:
     """A server that stops ends its process after a while; here that is pytest's."""
-    monkeypatch.setattr("service.server.end_at_the_latest", lambda _seconds: None)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("service.server.end_at_the_latest", lambda _seconds: None)
+        yield

@@ -7,9 +7,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from service.access import new_key
-from tests.browser.watching import Watched, watched
+from tests.browser.watching import WAIT_MS, Watched, watched
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playwright.sync_api import Browser, Locator
 
 pytestmark = pytest.mark.tool
@@ -45,6 +47,12 @@ class Docs(Watched):
         self.page.goto(f"{self.base}/docs")
         self.page.locator(".opblock-tag").first.wait_for()
 
+    def close_all(self) -> None:
+        """Operations, which would be drawn again with their families, and families."""
+        for opened in (".opblock.is-open .opblock-summary-control", ".opblock-tag[data-is-open='true'] > button"):
+            while self.page.locator(opened).count():
+                self.page.locator(opened).first.click()
+
     def toggle(self, family: str) -> None:
         """Open or close the list of a family's operations."""
         self.page.locator(f".opblock-tag[data-tag='{family}'] button").click()
@@ -68,60 +76,94 @@ class Docs(Watched):
         return status.strip()
 
 
+@pytest.fixture(scope="module")
+def page(browser: "Browser") -> "Iterator[Docs]":
+    """The page, which takes seconds to open, for all who leave it as it was."""
+    with watched(Docs, browser) as opened:
+        opened.open_docs()
+        asked = [urlsplit(url).path for url in opened.requests]
+        assert asked == ["/docs", "/web/swagger-ui.css", "/web/swagger-ui-bundle.js", "/web/docs.js", "/openapi.json"]
+        assert opened.complaints == []
+        yield opened
+
+
+@pytest.fixture
+def docs(page: Docs) -> "Iterator[Docs]":
+    """The page, which is left with everything closed; no test has it ask elsewhere, or complain."""
+    page.forget()
+    yield page
+    page.page.set_default_timeout(WAIT_MS)
+    page.close_all()
+    assert not page.requests or page.went_outside() == []
+    # Swagger UI takes the underscores of an operation id in its own links for an old way to write spaces.
+    assert [told for told in page.complaints if "escaping deep link whitespace" not in told] == []
+
+
 @pytest.mark.parametrize(("operation", "path"), ONE_OF_EACH_FAMILY.items(), ids=ONE_OF_EACH_FAMILY)
-def test_an_operation_of_each_family_is_tried_out(browser: "Browser", operation: str, path: str) -> None:
-    with watched(Docs, browser) as docs:
-        docs.open_docs()
-        assert docs.execute(operation) == "200"
-        asked = [urlsplit(url).path for url in docs.requests]
-        page = ["/docs", "/web/swagger-ui.css", "/web/swagger-ui-bundle.js", "/web/docs.js", "/openapi.json"]
-        assert asked == [*page, path]
-        assert docs.went_outside() == []
-        assert docs.complaints == []
+def test_an_operation_of_each_family_is_tried_out(docs: Docs, operation: str, path: str) -> None:
+    assert docs.execute(operation) == "200"
+    assert [urlsplit(url).path for url in docs.requests] == [path]
 
 
-def test_a_picture_shows_inline_and_a_file_downloads(browser: "Browser") -> None:
-    with watched(Docs, browser) as docs:
-        docs.open_docs()
-        block = docs.operation("encodings_rope_file")
-        block.locator(".opblock-summary-control").click()
-        for extension, source in (("png", "blob:"), ("svg", "data:image/svg+xml,")):
-            block.locator("tr[data-param-name='extension'] select").select_option(extension)
-            block.locator("button.execute").click()
-            image = block.locator(f".live-responses-table .response-col_description img[src^='{source}']")
-            image.wait_for()
-            assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 560, extension
-        block.locator("tr[data-param-name='extension'] select").select_option("npy")
-        assert docs.execute("encodings_rope_file") == "200"
-        download = block.locator(".live-responses-table a[download]")
-        download.wait_for()
-        assert download.get_attribute("download") == "rope_4x8_float32.npy"
-        assert docs.execute("bundle_file") == "200"
-        assert docs.operation("bundle_file").locator(".live-responses-table a[download]").count() == 1
-        assert docs.went_outside() == []
-        assert docs.complaints == []
+def test_a_picture_shows_inline_and_a_file_downloads(docs: Docs) -> None:
+    block = docs.operation("encodings_rope_file")
+    block.locator(".opblock-summary-control").click()
+    for extension, source in (("png", "blob:"), ("svg", "data:image/svg+xml,")):
+        block.locator("tr[data-param-name='extension'] select").select_option(extension)
+        block.locator("button.execute").click()
+        image = block.locator(f".live-responses-table .response-col_description img[src^='{source}']")
+        image.wait_for()
+        assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 560, extension
+    block.locator("tr[data-param-name='extension'] select").select_option("npy")
+    assert docs.execute("encodings_rope_file") == "200"
+    download = block.locator(".live-responses-table a[download]")
+    download.wait_for()
+    assert download.get_attribute("download") == "rope_4x8_float32.npy"
+    assert docs.execute("bundle_file") == "200"
+    assert docs.operation("bundle_file").locator(".live-responses-table a[download]").count() == 1
 
 
-def test_every_operation_is_shown_with_its_parameters(browser: "Browser") -> None:
-    with watched(Docs, browser) as docs:
-        docs.open_docs()
-        document = docs.page.request.get(f"{docs.base}/openapi.json").json()
-        tags = [operation["tags"][0] for item in document["paths"].values() for operation in item.values()]
-        assert docs.page.locator(".opblock-tag").count() == len(set(tags))
-        for family in sorted(set(tags)):
-            docs.toggle(family)
-            docs.page.locator(".opblock").nth(tags.count(family) - 1).wait_for()
-            assert docs.page.locator(".opblock").count() == tags.count(family)
-            docs.toggle(family)
-        docs.page.goto(f"{docs.base}/docs#/encodings/encodings_rope_file")
-        docs.page.reload()
-        block = docs.page.locator("[id$='-encodings_rope_file']")
-        block.locator("tr[data-param-name='rotary_dim']").wait_for()
-        assert block.locator("tr[data-param-name='dim'] input").input_value() == "8"
-        assert block.locator("tr[data-param-name='dtype'] select").input_value() == "float32"
-        assert "pairing=half" in block.locator(".opblock-description").inner_text()
-        # Swagger UI takes the underscores of an operation id in its own links for an old way to write spaces.
-        assert [told for told in docs.complaints if "escaping deep link whitespace" not in told] == []
+def test_a_large_table_does_not_freeze_the_page(docs: Docs) -> None:
+    block = docs.operation("encodings_sinusoidal")
+    block.locator(".opblock-summary-control").click()
+    for name in ("length", "dim"):
+        block.locator(f"tr[data-param-name='{name}'] input").fill("256")
+    # With coloured syntax this took 27 seconds on an idle machine.
+    docs.page.set_default_timeout(15_000)
+    assert docs.execute("encodings_sinusoidal") == "200"
+    assert "0.84147" in block.locator(".response .highlight-code, .response pre").first.inner_text()[:20_000]
+
+
+def test_every_operation_is_shown_with_its_parameters(docs: Docs) -> None:
+    document = docs.page.request.get(f"{docs.base}/openapi.json").json()
+    tags = [operation["tags"][0] for item in document["paths"].values() for operation in item.values()]
+    assert docs.page.locator(".opblock-tag").count() == len(set(tags))
+    for family in sorted(set(tags)):
+        docs.toggle(family)
+        docs.page.locator(".opblock").nth(tags.count(family) - 1).wait_for()
+        assert docs.page.locator(".opblock").count() == tags.count(family)
+        docs.toggle(family)
+    docs.page.goto(f"{docs.base}/docs#/encodings/encodings_rope_file")
+    docs.page.reload()
+    block = docs.page.locator("[id$='-encodings_rope_file']")
+    block.locator("tr[data-param-name='rotary_dim']").wait_for()
+    assert block.locator("tr[data-param-name='dim'] input").input_value() == "8"
+    assert block.locator("tr[data-param-name='dtype'] select").input_value() == "float32"
+    assert "pairing=half" in block.locator(".opblock-description").inner_text()
+
+
+def test_what_an_operation_refers_to_is_shown_in_its_place(docs: Docs) -> None:
+    """By our own reader of references: no name of one is left to be seen, and a schema that holds itself ends."""
+    block = docs.operation("models_resolve")
+    block.locator(".opblock-summary-control").click()
+    block.locator("button.execute").wait_for()
+    assert "#/components" not in block.inner_text()
+    left = docs.page.evaluate("""() => {
+        const loop = {components: {schemas: {"a/b": {items: {$ref: "#/components/schemas/a~1b"}}}}, at: {
+            $ref: "#/components/schemas/a~1b", title: "own"}};
+        return inlined(loop, loop.at);
+    }""")
+    assert left == {"items": {"$ref": "#/components/schemas/a~1b"}, "title": "own"}
 
 
 def test_it_works_below_a_path_prefix(browser: "Browser") -> None:
@@ -130,20 +172,6 @@ def test_it_works_below_a_path_prefix(browser: "Browser") -> None:
         assert docs.execute("biases_alibi") == "200"
         assert re.search(r":\d+/prefix/v1/biases/alibi\?", docs.requests[-1])
         assert docs.went_outside() == []
-        assert docs.complaints == []
-
-
-def test_a_large_table_does_not_freeze_the_page(browser: "Browser") -> None:
-    with watched(Docs, browser) as docs:
-        docs.open_docs()
-        block = docs.operation("encodings_sinusoidal")
-        block.locator(".opblock-summary-control").click()
-        for name in ("length", "dim"):
-            block.locator(f"tr[data-param-name='{name}'] input").fill("256")
-        # With coloured syntax this took 27 seconds on an idle machine.
-        docs.page.set_default_timeout(15_000)
-        assert docs.execute("encodings_sinusoidal") == "200"
-        assert "0.84147" in block.locator(".response .highlight-code, .response pre").first.inner_text()[:20_000]
         assert docs.complaints == []
 
 

@@ -32,6 +32,11 @@ class Watched:
         page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
+    def forget(self) -> None:
+        """What was seen so far is none of what comes."""
+        for each in (self.requests, self.complaints, self.answers):
+            each.clear()
+
     def went_outside(self) -> list[str]:
         outside = [url for url in self.requests if not url.startswith((f"{self.base}/", "data:", "blob:"))]
         assert self.requests

@@ -22,6 +22,24 @@ export async function ask(target, options = {}) {
   }
 }
 
+// A link sends no key: what lies below `place` is asked for with it, and saved or shown as the service says.
+export function followLinks(place) {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href]");
+    if (!link || !isKeyed() || !link.href.startsWith(place)) return;
+    event.preventDefault();
+    follow(link.href);
+  });
+}
+
+async function follow(href) {
+  const reply = await ask(href);
+  const address = URL.createObjectURL(await reply.blob());
+  const name = /^attachment; filename="(.*)"$/.exec(reply.headers.get("Content-Disposition") ?? "");
+  if (name) element("a", { href: address, download: name[1] }).click();
+  else window.location.assign(address);
+}
+
 // Resolves to what is typed.
 function asked(why) {
   const input = element("input", {

@@ -1,8 +1,9 @@
 // The explorer: one scheme or two side by side, or a model's; the address bar holds what is shown.
 
+import { Advice } from "./advice.js";
 import { startOf } from "./examples.js";
 import { element } from "./form.js";
-import { ask } from "./key.js";
+import { ask, followLinks } from "./key.js";
 import { Models } from "./models.js";
 import { Side } from "./side.js";
 import { parseAddress, readState, writeState } from "./state.js";
@@ -13,11 +14,15 @@ const compare = document.getElementById("compare");
 let schemes = [];
 let sides = [];
 let models;
+let advice;
 
 async function start() {
   const reply = await ask(new URL("v1/schemes", base));
   ({ schemes } = await reply.json());
-  models = new Models({ base, entryOf: known, choose: showAt, changed: remember });
+  const shared = { base, entryOf: known, choose: showAt, changed: remember };
+  models = new Models(shared);
+  advice = new Advice(shared);
+  followLinks(`${base}v1/`);
   show();
   window.addEventListener("hashchange", show);
   compare.addEventListener("click", toggle);
@@ -37,6 +42,7 @@ function show() {
   });
   arrange();
   models.restore(state.model);
+  advice.restore(state.needs);
 }
 
 const known = (key) => schemes.find(({ family, name }) => `${family}/${name}` === key);
@@ -52,7 +58,7 @@ function open(number, entry, request, language) {
   return side;
 }
 
-// Shows an address of a model on the first side, and goes there where someone asked for that one.
+// Shows an address of a model, or what is advised, on the first side, and goes there where someone asked for that one.
 function showAt(entry, request, isAskedFor) {
   sides[0].show(entry, request);
   remember();
@@ -76,7 +82,9 @@ function arrange() {
 }
 
 function stateNow() {
-  return { model: models.model, sides: sides.map(({ request }) => request), language: sides[0].language };
+  const { model } = models;
+  const { needs } = advice;
+  return { model, needs, sides: sides.map(({ request }) => request), language: sides[0].language };
 }
 
 function remember() {

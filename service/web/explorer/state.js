@@ -1,4 +1,4 @@
-// What the page shows, as the fragment of its address: a model where one is looked at, one side or two, each the path
+// What the page shows, as the fragment of its address: a model where one is looked at, needs where advice is asked for, one side or two, each the path
 // and query of an answer with its body after it, and in which language it is copied. A fragment is never sent to the
 // server.
 
@@ -7,9 +7,10 @@ const START = "/v1/encodings/sinusoidal?length=50&dim=128";
 const LONGEST_BODY = 2000;
 
 export function readState(fragment) {
-  const state = { model: "", sides: [], language: "curl" };
+  const state = { model: "", needs: "", sides: [], language: "curl" };
   for (const [name, value] of new URLSearchParams(fragment.replace(/^#/, ""))) {
     if (name === "model") state.model = value;
+    if (name === "advice") state.needs = value;
     if (name === "as") state.language = value;
     if (name === "side" && value.startsWith("/v1/")) state.sides.push({ address: value, body: "" });
     if (name === "body" && state.sides.length) state.sides.at(-1).body = value;
@@ -18,12 +19,13 @@ export function readState(fragment) {
   return state;
 }
 
-export function writeState({ model, sides, language }) {
+export function writeState({ model, needs, sides, language }) {
   const each = sides.flatMap(({ address, body }) => [
     `side=${readable(address)}`,
     ...(body && isShareable(body) ? [`body=${readable(body)}`] : []),
   ]);
-  return `#${[...(model ? [`model=${readable(model)}`] : []), ...each, `as=${language}`].join("&")}`;
+  const beside = Object.entries({ model, advice: needs }).filter(([, value]) => value);
+  return `#${[...beside.map(([name, value]) => `${name}=${readable(value)}`), ...each, `as=${language}`].join("&")}`;
 }
 
 export function isShareable(body) {
