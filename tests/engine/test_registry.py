@@ -35,6 +35,7 @@ OTHERWISE = {
     ("encodings", "age"): "faithful",
     ("encodings", "lags"): "integer",
     ("apply", "permutation"): "correct",
+    ("positions", "multimodal"): "correct",
 }
 # Schemes outside apply that are about the caller's own arrays.
 BODY_ONLY = {
@@ -192,6 +193,15 @@ def test_it_says_what_it_is(scheme: Scheme[Any, Any]) -> None:
     assert scheme.revision >= 1
     assert scheme.properties["learned parameters"]
     assert scheme.needs_body == (scheme.family in ("apply", "learned", "positions") or scheme.key in BODY_ONLY)
+
+
+@Records
+def test_integers_are_promised_where_every_usage_has_them(scheme: Scheme[Any, Any]) -> None:
+    if scheme.rounding != "integer":
+        return
+    for each in (*scheme.examples, *scheme.used_by):
+        found = scheme.tensors(scheme.params(**sample(scheme, each)), arrays(scheme, each)).values()
+        assert all(tensor.dtype.startswith("int") for tensor in found), each
 
 
 @Records

@@ -50,7 +50,7 @@ IMPLEMENTATIONS = (
         {"arithmetic": "float32", "pairing": "interleaved"},
         preset="rotary-embedding-torch",
     ),
-    Usage("llama.cpp, ggml", {"arithmetic": "ggml", "truncate_rule": "always"}, preset="llama-cpp"),
+    Usage("llama.cpp, ggml", {"arithmetic": "ggml", "truncate_rule": "always"}, preset="llama.cpp"),
 )
 
 
@@ -86,7 +86,7 @@ _OF_VECTORS = {
     "mlx": {"attention_on": "vectors"},
     "keras-hub": {"attention_on": "rounded-tables"},
     "rotary-embedding-torch": {"table_dtype": "float32"},
-    "llama-cpp": {"table_dtype": "float32"},
+    "llama.cpp": {"table_dtype": "float32"},
 }
 TURNED = tuple(
     Usage(usage.who, {**usage.parameters, **_OF_VECTORS.get(usage.preset, {})}, preset=usage.preset)
