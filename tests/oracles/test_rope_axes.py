@@ -514,16 +514,3 @@ def test_wans_rotation(direct: Client, usage: Usage, oracle: str) -> None:
     theirs = rotate(torch().tensor(q), (cos, sin), use_real_unbind_dim=-1)
     turned = posted(direct, APPLY, {"q": q}, preset=usage.preset, grid=list(GRID))["q"]
     assert np.abs(turned - theirs.numpy()).max() <= WITHIN + 8 * EPS
-
-
-@proves("apply/rope-axes", {"v-jepa-2": "rotate_queries_or_keys"})
-def test_v_jepa_2(direct: Client, usage: Usage, oracle: str) -> None:
-    at = cells(*GRID)
-    q = vectors(128, len(at))
-    rotate = getattr(models("vjepa2"), oracle)
-    given = torch().tensor(q)
-    parts = [rotate(given[..., 42 * axis : 42 * axis + 42], torch().tensor(at[:, axis])) for axis in range(3)]
-    theirs = torch().cat([*parts, given[..., 126:]], dim=-1).numpy()
-    turned = posted(direct, APPLY, {"q": q}, preset=usage.preset, grid=list(GRID))["q"]
-    assert np.abs(turned - theirs).max() <= WITHIN + 6 * 4 * EPS * 8
-    assert np.abs(np.linalg.norm(theirs, axis=-1) - np.linalg.norm(q, axis=-1)).max() > 0.1

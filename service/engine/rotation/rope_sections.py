@@ -14,7 +14,6 @@ from service.engine.errors import Refusal
 from service.engine.quantities import (
     LONGEST_LIST,
     AngleFactor,
-    Arithmetic,
     HeadDim,
     Real,
     listed_integers,
@@ -55,6 +54,16 @@ RawFrequencies = Annotated[
         min_length=1,
         max_length=LONGEST_LIST,
         description="`rope_type=frequencies`: the frequencies themselves, radians per position, one a pair.",
+    ),
+]
+
+
+AxesArithmetic = Annotated[
+    Literal["exact", "float32", "table-dtype", "ggml"],
+    Field(
+        description="`exact`: the real-number formula, rounded once; `float32`: step by step as PyTorch model code; "
+        "`table-dtype`: the same with every step in the number format of cos and sin (V-JEPA 2; float64: exact); "
+        "`ggml`: the running float32 product of llama.cpp."
     ),
 ]
 
@@ -102,7 +111,7 @@ class RopeAxesRule(Patches, ScalingRule):
     angle_factor: AngleFactor = "one"
     pairing: AxesPairing = "half"
     angle_sign: AngleSign = "positive"
-    arithmetic: Arithmetic = "exact"
+    arithmetic: AxesArithmetic = "exact"
 
 
 class RopeAxes(RopeAxesRule):
