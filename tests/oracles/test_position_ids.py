@@ -209,9 +209,13 @@ def by_frames(segments: Segments) -> Segments:
     ("model", "owner"),
     [
         ("qwen3_vl", "Qwen3VLModel"),
-        ("glm4v", "Glm4vModel"),
+        ("qwen3_vl_moe", "Qwen3VLMoeModel"),
         ("qwen3_5", "Qwen3_5Model"),
+        ("qwen3_5_moe", "Qwen3_5MoeModel"),
+        ("glm4v", "Glm4vModel"),
         ("glm4v_moe", "Glm4vMoeModel"),
+        ("glm46v", "Glm46VModel"),
+        ("glm_ocr", "GlmOcrModel"),
     ],
 )
 def test_models_that_split_videos_by_timestamps(direct: Client, model: str, owner: str, seed: int) -> None:

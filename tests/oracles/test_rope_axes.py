@@ -292,6 +292,16 @@ def test_timm(direct: Client, usage: Usage, oracle: dict[str, Any], grid: tuple[
     close_to_their_angles(direct, usage, grid, cos.numpy(), sin.numpy())
 
 
+@proves("encodings/rope-axes", {"genlip": "RotaryEmbeddingMRope"})
+@pytest.mark.parametrize("grid", [(3, 5), (16, 16)])
+def test_genlip(direct: Client, usage: Usage, oracle: str, grid: tuple[int, int]) -> None:
+    sin, cos = getattr(timm(), oracle)(64, mrope_section=(8, 12, 12)).get_embed(list(grid)).chunk(2, dim=-1)
+    close_to_their_angles(direct, usage, (1, *grid), cos.numpy(), sin.numpy())
+    wide = getattr(timm(), oracle)(72, mrope_section=(8, 12, 12)).get_embed(list(grid)).chunk(2, dim=-1)
+    more = {"dim": 72, "sections": "12,12,12"}
+    close_to_their_angles(direct, usage, (1, *grid), wide[1].numpy(), wide[0].numpy(), **more)
+
+
 # diffusers
 
 

@@ -161,9 +161,17 @@ def rotated(params: RopeAxes) -> int:
     width = table_width(on_one_axis(params), params.dim)
     if sum(sections) != width // 2:
         name = "dim" if params.rotary_dim is None and params.partial_rotary_factor is None else "rotary_dim"
-        detail = f"the sections sum to {sum(sections)}, expected {width // 2}: half of {name} {width}"
+        detail = f"the sections sum to {sum(sections)}, expected {width // 2}: half of {name} {width}{_reached(params, width // 2)}"
         raise Refusal("sections", "sum", detail, limit=width // 2, requested=sum(sections))
     return width
+
+
+def _reached(params: RopeAxes, pairs: int) -> str:
+    """What libraries make of sections that do not make up a head: of interleaved ones, as far as there are pairs."""
+    if params.section_rule != "interleaved":
+        return ""
+    counts = np.bincount(_sections_of(params, pairs), minlength=len(sections_of(params)))
+    return f"; such as {','.join(map(str, counts.tolist()))}, which is what Qwen3-VL's code and timm make of these"
 
 
 def order_of(params: RopeAxes) -> tuple[int, ...]:
