@@ -5,11 +5,8 @@ ones tables within 1 ulp. Those that work in float64, and those that scale their
 `arithmetic=exact`: there the bound is what their float32 angles may be wrong by.
 """
 
-import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from service.engine import by_key
 from service.engine.scheme import Usage
 from tests.clients import Client
 from tests.golden.frozen import library
+from tests.golden.make_grids import timm
 from tests.oracles.answers import Array, asked, posted
 from tests.oracles.exact import ulps_apart
 from tests.oracles.usages import proves, usage_of
@@ -238,21 +236,6 @@ def test_dinov3(direct: Client, usage: Usage, oracle: str, grid: tuple[int, int]
     module = getattr(models("dinov3_vit"), oracle)(config).eval()
     cos, sin = module(torch().zeros(1, 3, 16 * grid[0], 16 * grid[1]))
     close_to_their_angles(direct, usage, grid, cos.numpy(), sin.numpy())
-
-
-def timm() -> Any:
-    """timm's module of sines, without the vision package that timm itself asks for."""
-    if "timm.layers.pos_embed_sincos" not in sys.modules:
-        spec = find_spec("timm")
-        assert spec is not None
-        assert spec.submodule_search_locations
-        root = next(iter(spec.submodule_search_locations))
-        for name, path in (("timm", root), ("timm.layers", f"{root}/layers")):
-            module = ModuleType(name)
-            module.__path__ = [path]
-            module.__spec__ = ModuleSpec(name, None, is_package=True)
-            sys.modules[name] = module
-    return library("timm.layers.pos_embed_sincos")
 
 
 @proves("encodings/rope-axes", {"sam-3-vision": "Sam3ViTLayer"})
