@@ -43,6 +43,7 @@ BODY_ONLY = {
     ("masks", "segments"),
     ("masks", "combined"),
     ("encodings", "detr-boxes"),
+    ("encodings", "rope-mixed"),
     ("analyses", "norm"),
     ("analyses", "permutation"),
 }
@@ -155,6 +156,9 @@ def arrays(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Arra
         given = {array.name: first for array in scheme.inputs if array.required}
         if scheme.key in MARKED:
             given[MARKED[scheme.key]] = np.array([0, 1, 1, 0, 1])
+        if scheme.name == "rope-mixed":
+            random = np.random.default_rng(4)
+            given |= {"frequencies": random.standard_normal((2, 3, 8)), "positions": np.arange(10).reshape(5, 2)}
         if scheme.key == ("apply", "rope-axes"):
             axes = len(sections(scheme, example).split(","))
             given["positions"] = np.arange(5 * axes).reshape(5, axes)

@@ -161,7 +161,8 @@ def rotated(params: RopeAxes) -> int:
     width = table_width(on_one_axis(params), params.dim)
     if sum(sections) != width // 2:
         name = "dim" if params.rotary_dim is None and params.partial_rotary_factor is None else "rotary_dim"
-        detail = f"the sections sum to {sum(sections)}, expected {width // 2}: half of {name} {width}{_reached(params, width // 2)}"
+        detail = f"the sections sum to {sum(sections)}, expected {width // 2}: half of {name} {width}"
+        detail += _reached(params, width // 2)
         raise Refusal("sections", "sum", detail, limit=width // 2, requested=sum(sections))
     return width
 
