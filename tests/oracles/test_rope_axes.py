@@ -6,6 +6,7 @@ ones tables within 1 ulp. Those that work in float64, and those that scale their
 """
 
 from collections.abc import Callable
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 
@@ -363,6 +364,46 @@ def test_what_works_in_float64_is_the_exact_table(direct: Client, preset: str, b
     assert ulps_apart(tables["cos"], cos.numpy()).max() <= 1
     assert ulps_apart(tables["sin"], sin.numpy()).max() <= 1
     assert (tables["cos"] == cos.numpy()).mean() > 0.99
+
+
+# What the classes of the models take for bases and channels of axes, where nobody says otherwise.
+CLASSES = {
+    "hunyuan-video": ("hunyuan_video", "HunyuanVideoTransformer3DModel", "rope_theta", "rope_axes_dim"),
+    "flux": ("flux", "FluxTransformer2DModel", None, "axes_dims_rope"),
+    "flux-2": ("flux2", "Flux2Transformer2DModel", "rope_theta", "axes_dims_rope"),
+    "qwen-image": ("qwenimage", "QwenImageTransformer2DModel", None, "axes_dims_rope"),
+    "z-image": ("z_image", "ZImageTransformer2DModel", "rope_theta", "axes_dims"),
+    "lumina-2": ("lumina2", "Lumina2Transformer2DModel", None, "axes_dim_rope"),
+}
+CONFIGS = {
+    "pixtral": "PixtralVisionConfig",
+    "gemma-4-vision": "Gemma4VisionConfig",
+    "llama-4-vision": "Llama4VisionConfig",
+    "sam-2": "Sam2VideoConfig",
+    "sam-3-vision": "Sam3ViTConfig",
+    "dinov3": "DINOv3ViTConfig",
+    "efficientloftr": "EfficientLoFTRConfig",
+    "minimax-m3-vl": "MiniMaxM3VLVisionConfig",
+    "qwen2-vl": "Qwen2VLTextConfig",
+    "ernie-4-5-vl": "Ernie4_5_VLMoeTextConfig",
+}
+
+
+@proves("encodings/rope-axes", CLASSES)
+def test_bases_and_axes_are_those_of_the_models(usage: Usage, oracle: tuple[str, str, str | None, str]) -> None:
+    """The tables above are made with the numbers of the presets: those must be the models' own."""
+    module, owner, theta, widths = oracle
+    given = signature(getattr(diffusion(module), owner).__init__).parameters
+    _, base, sections = numbers(usage)
+    assert base == (10_000 if theta is None else given[theta].default)
+    assert [2 * pairs for pairs in sections] == list(given[widths].default)
+
+
+@proves("encodings/rope-axes", CONFIGS)
+def test_bases_are_those_of_the_configurations(usage: Usage, oracle: str) -> None:
+    config = getattr(library("transformers"), oracle)()
+    stated = getattr(config, "rope_parameters", None)
+    assert numbers(usage)[1] == (config.rope_theta if stated is None else stated["rope_theta"])
 
 
 def test_interpolated_grids(direct: Client) -> None:
