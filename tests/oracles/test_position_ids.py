@@ -363,7 +363,7 @@ def test_omni_models(direct: Client, usage: Usage, oracle: tuple[str, str], seed
             marked(ids, segments, MARKS["audio"], heard(model, mel), MARKS["audio_start"], part)
         else:
             videos.append([frames, height, width])
-            seconds.append(float(random.choice([1.0, 0.5, 0.08, 2 / 3, 1.7])))
+            seconds.append(float(random.choice([1.0, 0.5, 0.04, 2 / 3, 1.4])))
             part = {"type": "video", "grid": videos[-1], "seconds_per_grid": seconds[-1], "tokens": count}
             if not sound_in_video:
                 marked(ids, segments, MARKS["video"], count, MARKS["vision_start"], part)
