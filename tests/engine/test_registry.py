@@ -203,7 +203,8 @@ def test_it_says_what_it_is(scheme: Scheme[Any, Any]) -> None:
 def test_integers_are_promised_where_every_usage_has_them(scheme: Scheme[Any, Any]) -> None:
     if scheme.rounding != "integer":
         return
-    for each in (*scheme.examples, *scheme.used_by):
+    requests: list[Example | Usage] = [*scheme.examples, *scheme.used_by]
+    for each in requests:
         found = scheme.tensors(scheme.params(**sample(scheme, each)), arrays(scheme, each)).values()
         assert all(tensor.dtype.startswith("int") for tensor in found), each
 

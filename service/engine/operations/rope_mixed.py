@@ -149,8 +149,9 @@ def _notes(params: ApplyRopeMixed, _inputs: Inputs) -> list[str]:
 def _state_bytes(_params: ApplyRopeMixed, inputs: Inputs) -> int:
     """The frequencies, and cos and sin of every position in the widest number format, twice over on the way."""
     heads, axes, pairs = frequencies_of(inputs).shape
-    places: int = max(1, inputs["positions"].size // axes)
-    return state_bytes(inputs) + 4 * 8 * heads * 2 * pairs * places
+    places = prod(inputs["positions"].shape) // axes
+    table_bytes: int = 4 * 8 * heads * 2 * pairs * places
+    return state_bytes(inputs) + table_bytes
 
 
 DESCRIPTION = f"""\
