@@ -118,7 +118,7 @@ def _value(given: str, schema: Schema) -> Any:
 
 def may_be_infinite(scheme: AnyScheme) -> bool:
     """Whether an answer can hold what JSON cannot: where its record says so, and where callers bring numbers."""
-    return scheme.infinite or (scheme.needs_body and scheme.rounding != "integer")
+    return scheme.infinite or (scheme.needs_body and bool(scheme.inputs) and scheme.rounding != "integer")
 
 
 def needs_parameters() -> list[Schema]:

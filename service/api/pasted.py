@@ -125,7 +125,7 @@ def unpacked(
         return Unpacked({"": NOTHING})
     (block,) = blocks
     given = pasted.spread(_object(block, block.value))
-    layers = [key for key, value in given.items() if isinstance(value, dict)]
+    layers = [key for key, value in given.items() if isinstance(value, dict) and key not in pasted.keys]
     if not layers:
         if layer_type is not None:
             raise _nothing_to_choose()

@@ -95,14 +95,21 @@ def from_refusal(error: Refusal) -> Problem:
 
 def from_validation(error: ValidationError, model: type[BaseModel]) -> Problem:
     """pydantic's findings in our words: what was given (shortened), what would do."""
-    faults = [_fault(entry, model) for entry in error.errors(include_url=False)[:MOST_ERRORS]]
+    faults = [_fault(entry, model) for entry in _findings(error)]
     return Problem("invalid-parameters", faults[0]["detail"], faults)
 
 
 def from_body_validation(error: ValidationError, document: Mapping[str, object]) -> Problem:
     """The same for parameters that a JSON body states, each with its place there."""
-    faults = [_fault_in_body(entry, document) for entry in error.errors(include_url=False)[:MOST_ERRORS]]
+    faults = [_fault_in_body(entry, document) for entry in _findings(error)]
     return Problem("invalid-parameters", faults[0]["detail"], faults)
+
+
+def _findings(error: ValidationError) -> list[Any]:
+    """The first of pydantic's findings, without those that a list is too short whose entries are what is wrong."""
+    found = error.errors(include_url=False)
+    faulty = {entry["loc"][:depth] for entry in found for depth in range(len(entry["loc"]))}
+    return [entry for entry in found if entry["type"] != "too_short" or entry["loc"] not in faulty][:MOST_ERRORS]
 
 
 # What pydantic finds in a JSON body, and what we say of it: a code, and words that never repeat the input.
@@ -110,21 +117,26 @@ _IN_BODY = {
     "missing": ("missing", "this name is missing: it is required"),
     "extra_forbidden": ("unknown", "this name is not known here"),
     "union_tag_not_found": ("missing", "an object that names its type is needed"),
-    "union_tag_invalid": ("choice", "the type is none of those known: {expected}"),
     "model_attributes_type": ("type", "a JSON object is needed"),
     "tuple_type": ("type", "a list is needed"),
     "int_type": ("type", "an integer is needed"),
     "float_type": ("type", "a number is needed"),
     "string_type": ("type", "a string is needed"),
 }
+_OF_UNIONS = ("union_tag_not_found", "union_tag_invalid")
 
 
 def _fault_in_body(entry: Any, document: Mapping[str, object]) -> dict[str, Any]:
-    code, words = _IN_BODY.get(entry["type"], (_code(entry["type"]), ""))
+    kind, context = entry["type"], entry.get("ctx") or {}
+    steps = steps_within(entry["loc"], document)
+    place = pointer_to(*steps, *([context["discriminator"].strip("'")] if kind in _OF_UNIONS else []))
+    if kind == "union_tag_invalid":
+        choices = context["expected_tags"].replace("'", "").split(", ")
+        what = f"this is {echo(context['tag'])}"
+        return unknown_name(place, str(context["tag"]), choices, what=what, place="pointer", code="choice")
+    code, words = _IN_BODY.get(kind, (_code(kind), ""))
     must = _counted(entry) or entry["msg"].replace("Input should be", "it must be")
-    tags = (entry.get("ctx") or {}).get("expected_tags", "")
-    detail = words.format(expected=tags) if words else f"this is {echo_any(entry['input'])}; {must}"
-    return {"pointer": pointer_to(*steps_within(entry["loc"], document)), "code": code, "detail": detail}
+    return {"pointer": place, "code": code, "detail": words or f"this is {echo_any(entry['input'])}; {must}"}
 
 
 def steps_within(loc: Iterable[int | str], document: object) -> list[int | str]:
@@ -154,10 +166,11 @@ def _fault(entry: Any, model: type[BaseModel]) -> dict[str, Any]:
     if kind == "literal_error":
         choices = [part.strip(" '") for part in context["expected"].replace(" or ", ", ").split(", ")]
         return unknown_name(name, str(entry["input"]), choices, what=given, place="parameter", code="choice")
+    code, words = _IN_BODY.get(kind, (_code(kind), ""))
     fault = {
         "parameter": name,
-        "code": _code(kind),
-        "detail": f"{given}; {_counted(entry) or _would_do(kind, entry['msg'], model, name)}",
+        "code": code,
+        "detail": f"{given}; {words or _counted(entry) or _would_do(kind, entry['msg'], model, name)}",
     }
     limit = next((context[key] for key in ("ge", "gt", "le", "lt", "limit") if key in context), None)
     return fault | ({} if limit is None else {"limit": limit})
@@ -178,7 +191,8 @@ def _counted(entry: Any) -> str:
     if "actual_length" not in context:
         return ""
     few = "min_length" in context
-    return f"{'at least' if few else 'at most'} {context['min_length' if few else 'max_length']} entries are needed"
+    count = context["min_length" if few else "max_length"]
+    return f"{'at least' if few else 'at most'} {count} {'entry is' if count == 1 else 'entries are'} needed"
 
 
 def _would_do(kind: str, message: str, model: type[BaseModel], name: str) -> str:

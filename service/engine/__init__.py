@@ -42,6 +42,7 @@ from service.engine.encodings import (
     mtan,
     rope,
     rope_axes,
+    rope_mixed,
     sinusoidal,
     sinusoidal_2d,
     sinusoidal_3d,
@@ -59,6 +60,7 @@ from service.engine.operations import mask as apply_mask
 from service.engine.operations import permutation as apply_permutation
 from service.engine.operations import rope as apply_rope
 from service.engine.operations import rope_axes as apply_rope_axes
+from service.engine.operations import rope_mixed as apply_rope_mixed
 from service.engine.operations import sandwich as apply_sandwich
 from service.engine.operations import shaw as apply_shaw
 from service.engine.operations import sinusoidal as apply_sinusoidal
@@ -77,6 +79,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     detr_boxes.SCHEME,
     rope.SCHEME,
     rope_axes.SCHEME,
+    rope_mixed.SCHEME,
     timestep.SCHEME,
     fourier.SCHEME,
     gaussian_fourier.SCHEME,
@@ -131,6 +134,7 @@ SCHEMES: tuple[Scheme[Any, Any], ...] = (
     apply_sinusoidal.SCHEME,
     apply_rope.SCHEME,
     apply_rope_axes.SCHEME,
+    apply_rope_mixed.SCHEME,
     apply_permutation.SCHEME,
     apply_alibi.SCHEME,
     apply_t5.SCHEME,

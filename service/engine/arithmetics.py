@@ -10,11 +10,13 @@ from service.engine.frequencies import LARGEST_FINITE
 from service.engine.numbers.pairs import Floats
 from service.engine.numbers.single import UNSCALED, GgmlScaling, Singles, ggml_angles, write_float32
 from service.engine.positions import Values
+from service.engine.rounding import nearest
 from service.engine.scheme import Array
 from service.engine.waves import Waves, products, values
 
 LARGEST_FLOAT32 = LARGEST_FINITE["float32"]
 FLOAT32_NOTE = "arithmetic=float32 rounds frequencies and angles to float32 step by step, as PyTorch model code does"
+NARROW_NOTE = "arithmetic=table-dtype rounds frequencies and angles to the table's number format step by step"
 GGML_NOTE = "arithmetic=ggml multiplies the angle from pair to pair in float32, as llama.cpp does"
 
 
@@ -94,6 +96,26 @@ class Float32:
             places /= np.float32(self.position_divisor)
         angles: Singles = places[:, None] * self.inv_freq
         return angles
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """The same where every step is rounded to a number format of 16 bits: position, angle, cosine."""
+
+    inv_freq: Array
+
+    def write(self, at: Values, cos: Array | None, sin: Array | None) -> None:
+        write_float32(self._angles(at).astype(np.float32), sin, cos)
+
+    def angles(self, at: Values, out: Array) -> None:
+        out[...] = self._angles(at)
+
+    def frequencies(self, dtype: np.dtype[np.generic]) -> Array:
+        return self.inv_freq.astype(dtype)
+
+    def _angles(self, at: Values) -> Array:
+        places = nearest(as_float64(at), self.inv_freq.dtype).astype(np.float64)
+        return nearest(places[:, None] * self.inv_freq.astype(np.float64), self.inv_freq.dtype)
 
 
 @dataclass(frozen=True, slots=True)

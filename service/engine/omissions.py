@@ -376,11 +376,10 @@ AXES = (
         "interpolation_scale = 1 / min_timescale",
     ),
     Omission(
-        "Learned frequencies on several axes (Mochi, timm RotaryEmbeddingMixed)",
+        "Mochi's grid of positions",
         "several axes",
-        "the frequencies are the model's weights, one for each axis, head and pair, and every axis turns every pair: "
-        "an angle is the sum of positions times frequencies, so encodings/rope with rope_type=frequencies and one "
-        "head's frequencies of one axis after another, applied in turn, is that rotation",
+        "frames are counted, while rows and columns are bin centres that scale with the area: encodings/rope-mixed "
+        "takes them as positions",
     ),
     Omission(
         "xPos on several axes",

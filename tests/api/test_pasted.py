@@ -74,10 +74,10 @@ def test_a_truth_value_in_an_address(direct: Client) -> None:
 
 def test_a_preset_lies_beneath_a_block_and_the_query_above(direct: Client) -> None:
     body = {"rope_parameters": {**YARN, "truncate": False}}
-    given = posted(direct, "dim=8&length=1&preset=llama-cpp", body)["parameters"]
+    given = posted(direct, "dim=8&length=1&preset=llama.cpp", body)["parameters"]
     assert (given["arithmetic"], given["truncate"], given["factor"]) == ("ggml", False, 4)
     assert (
-        posted(direct, "dim=8&length=1&preset=llama-cpp&arithmetic=exact", body)["parameters"]["arithmetic"] == "exact"
+        posted(direct, "dim=8&length=1&preset=llama.cpp&arithmetic=exact", body)["parameters"]["arithmetic"] == "exact"
     )
 
 
@@ -199,7 +199,10 @@ def test_axes_in_a_pasted_block(direct: Client) -> None:
         ("", {"rope_scaling": {"type": "linear", "factor": "x"}}, "/rope_scaling/factor", "number", None),
         ("", {"rope_scaling": {"type": "linear", "factor": True}}, "/rope_scaling/factor", "number", None),
         ("", {"rope_scaling": {"type": "linear", "factor": 0.5}}, "/rope_scaling/factor", "out_of_range", None),
-        ("", {"rope_scaling": {"type": "linear", "factor": [2]}}, "/rope_scaling/factor", "float_type", None),
+        ("", {"rope_scaling": {"type": "linear", "factor": [2]}}, "/rope_scaling/factor", "type", None),
+        ("", {"rope_scaling": {"type": "linear", "factor": {"a": 1}}}, "/rope_scaling/factor", "type", None),
+        ("", {"rope_scaling": {**LONG, "short_factor": 2}}, "/rope_scaling/short_factor", "type", None),
+        ("", {"rope_scaling": {**LONG, "seq_len": [2]}}, "/rope_scaling/seq_len", "type", None),
         ("", {"rope_scaling": {"type": "yarn", "truncate": 1}}, "/rope_scaling/truncate", "truth", None),
         ("", {"rope_scaling": {"type": "linear"}}, "/rope_scaling/factor", "missing", None),
         ("&rope_scaling=%7B%22type%22:%22linear%22%7D", {"positions": [1]}, "rope_scaling", "missing", None),

@@ -32,8 +32,9 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"segments": None}, "/segments", "type"),
     ({"segments": {}}, "/segments", "type"),
     ({"segments": [1]}, "/segments/0", "type"),
-    ({"segments": [TEXT, {"tokens": 2}]}, "/segments/1", "missing"),
-    ({"segments": [{"type": "smell", "tokens": 2}]}, "/segments/0", "choice"),
+    ({"segments": [TEXT, {"tokens": 2}]}, "/segments/1/type", "missing"),
+    ({"segments": [{"type": "smell", "tokens": 2}]}, "/segments/0/type", "choice"),
+    ({"segments": [{"type": ["text"], "tokens": 2}]}, "/segments/0/type", "choice"),
     ({"segments": [{"type": "text"}]}, "/segments/0/tokens", "missing"),
     ({"segments": [{**TEXT, "tokens": 0}]}, "/segments/0/tokens", "out_of_range"),
     ({"segments": [{**TEXT, "tokens": 2.0}]}, "/segments/0/tokens", "type"),
@@ -51,14 +52,21 @@ WRONG: list[tuple[Any, str, str]] = [
 
 @pytest.mark.parametrize(("body", "pointer", "code"), WRONG, ids=range(len(WRONG)))
 def test_what_is_wrong_in_a_segment_is_pointed_at(client: Client, body: Any, pointer: str, code: str) -> None:
-    found = fault(refused(client.post(MULTIMODAL, json=body), "invalid-parameters"), pointer)
+    (found,) = refused(client.post(MULTIMODAL, json=body), "invalid-parameters")["errors"]
     assert (found["pointer"], found["code"]) == (pointer, code)
 
 
+def test_every_wrong_segment_is_a_fault_of_its_own_and_a_short_list_is_none(client: Client) -> None:
+    segments = [{**TEXT, "tokens": 0}, {"type": "smell"}, 3]
+    document = refused(client.post(MULTIMODAL, json={"segments": segments}), "invalid-parameters")
+    assert [each["pointer"] for each in document["errors"]] == ["/segments/0/tokens", "/segments/1/type", "/segments/2"]
+
+
 def test_the_types_are_named(client: Client) -> None:
-    reply = client.post(MULTIMODAL, json={"segments": [{"type": "smell"}]})
-    detail = fault(refused(reply, "invalid-parameters"), "/segments/0")["detail"]
-    assert detail == "the type is none of those known: 'text', 'shared', 'audio', 'image', 'video'"
+    reply = client.post(MULTIMODAL, json={"segments": [{"type": "immage"}]})
+    found = fault(refused(reply, "invalid-parameters"), "/segments/0/type")
+    assert found["detail"] == "this is immage; known are text, shared, audio, image, video"
+    assert found["did_you_mean"] == "image"
     reply = client.post(MULTIMODAL, json={"segments": [{**TEXT, "tokens": 2**30}]})
     found = fault(refused(reply, "invalid-parameters"), "/segments/0/tokens")
     assert found["detail"] == "this is 1073741824; it must be less than or equal to 1048576"

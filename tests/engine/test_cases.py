@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from tests.engine.answers import Array, answer, close, only, refused
 
@@ -153,6 +154,13 @@ def test_b08_widths_that_cannot_turn(parameters: dict[str, int], named: str) -> 
     fault = refused(ROPE, length=4, **parameters)
     assert fault.parameter == named
     assert str(parameters[named]) in fault.detail
+
+
+@pytest.mark.parametrize("base", [0, -1])
+def test_b08_a_base_is_positive(base: int) -> None:
+    with pytest.raises(ValidationError) as caught:
+        answer(ROPE, length=4, dim=64, base=base)
+    assert [fault["loc"] for fault in caught.value.errors()] == [("base",)]
 
 
 def test_b08_base_one_is_answered_and_said_to_be_degenerate() -> None:

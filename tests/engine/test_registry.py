@@ -35,6 +35,7 @@ OTHERWISE = {
     ("encodings", "age"): "faithful",
     ("encodings", "lags"): "integer",
     ("apply", "permutation"): "correct",
+    ("positions", "multimodal"): "correct",
 }
 # Schemes outside apply that are about the caller's own arrays.
 BODY_ONLY = {
@@ -42,6 +43,7 @@ BODY_ONLY = {
     ("masks", "segments"),
     ("masks", "combined"),
     ("encodings", "detr-boxes"),
+    ("encodings", "rope-mixed"),
     ("analyses", "norm"),
     ("analyses", "permutation"),
 }
@@ -154,6 +156,9 @@ def arrays(scheme: Scheme[Any, Any], example: Example | Usage) -> dict[str, Arra
         given = {array.name: first for array in scheme.inputs if array.required}
         if scheme.key in MARKED:
             given[MARKED[scheme.key]] = np.array([0, 1, 1, 0, 1])
+        if scheme.name == "rope-mixed":
+            random = np.random.default_rng(4)
+            given |= {"frequencies": random.standard_normal((2, 3, 8)), "positions": np.arange(10).reshape(5, 2)}
         if scheme.key == ("apply", "rope-axes"):
             axes = len(sections(scheme, example).split(","))
             given["positions"] = np.arange(5 * axes).reshape(5, axes)
@@ -192,6 +197,16 @@ def test_it_says_what_it_is(scheme: Scheme[Any, Any]) -> None:
     assert scheme.revision >= 1
     assert scheme.properties["learned parameters"]
     assert scheme.needs_body == (scheme.family in ("apply", "learned", "positions") or scheme.key in BODY_ONLY)
+
+
+@Records
+def test_integers_are_promised_where_every_usage_has_them(scheme: Scheme[Any, Any]) -> None:
+    if scheme.rounding != "integer":
+        return
+    requests: list[Example | Usage] = [*scheme.examples, *scheme.used_by]
+    for each in requests:
+        found = scheme.tensors(scheme.params(**sample(scheme, each)), arrays(scheme, each)).values()
+        assert all(tensor.dtype.startswith("int") for tensor in found), each
 
 
 @Records

@@ -51,6 +51,18 @@ def test_e06_sections_that_are_no_half_head() -> None:
     assert "sum to 60, expected 64" in fault.detail
 
 
+def test_interleaved_sections_that_are_no_half_head_say_what_libraries_make_of_them() -> None:
+    """H has 1, 4, 7 ... and W 2, 5, 8 ... as far as there are pairs; a sum that is right is taken as it is."""
+    given: dict[str, Any] = {"section_rule": "interleaved", "grid": (1, 1, 1)}
+    detail = refused(ROPE_AXES, dim=72, sections=(8, 12, 12), **given).detail
+    assert detail.startswith("the sections sum to 32, expected 36: half of dim 72; such as 12,12,12, ")
+    assert "such as 11,11,10" in refused(ROPE_AXES, dim=64, sections=(8, 12, 14), **given).detail
+    own, spelled = (
+        facts(dim=64, sections=sections, **given)["axes_of_columns"] for sections in ((8, 12, 12), (11, 11, 10))
+    )
+    assert own == spelled
+
+
 # Laws
 
 RULES: list[dict[str, Any]] = [

@@ -89,6 +89,11 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
         {"dim": 16, "sections": (4, 4), "output": "frequencies", "arithmetic": "ggml", "section_order": (1, 0)},
         {},
     ),
+    "rope mixed": (
+        "encodings/rope-mixed",
+        {"dtype": "bfloat16"},
+        {"frequencies": RANDOM.standard_normal((3, 4, 5)), "positions": RANDOM.standard_normal((9, 10, 3)) * 40},
+    ),
     "timestep": ("encodings/timestep", {"length": 300, "offset": -9, "dim": 13, "scale": 0.3}, {}),
     "timestep float32": (
         "encodings/timestep",
@@ -218,6 +223,16 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Array]]] = {
             "padding_side": "left",
         },
         {},
+    ),
+    "apply rope mixed": (
+        "apply/rope-mixed",
+        {"pairing": "half", "axes": "length-heads"},
+        {
+            "q": RANDOM.standard_normal((2, 11, 4, 14)).astype("f4"),
+            "k": RANDOM.standard_normal((11, 4, 14)),
+            "frequencies": RANDOM.standard_normal((3, 4, 5)),
+            "positions": RANDOM.standard_normal((11, 3)) * 40,
+        },
     ),
     "apply rope axes": (
         "apply/rope-axes",

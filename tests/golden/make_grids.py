@@ -49,6 +49,7 @@ def diffusers() -> Any:
 @cache
 def timm() -> Any:
     """timm's sincos module alone: the package itself would import torchvision."""
+    library("torch")  # here, for what is imported within the patch is forgotten after it, and torch loads only once
     spec = find_spec("timm")
     assert spec is not None
     assert spec.submodule_search_locations

@@ -39,6 +39,8 @@ VLLM: Mapping[str, Block] = {
     "gptj": {},
     "partial": {"partial_rotary_factor": 0.25},
     "linear": {"rope_type": "linear", "factor": FACTOR},
+    # By a power of two positions and frequencies are divided alike.
+    "linear_by_3": {"rope_type": "linear", "factor": 3.0},
     "dynamic": {"rope_type": "dynamic", "factor": 2.0, "max_trained_positions": TRAINED},
     "alpha": {"rope_type": "dynamic", "alpha": 1000.0},
     "ntk": {"rope_type": "ntk", "factor": FACTOR},
@@ -167,7 +169,7 @@ def vllm(source: Path) -> Numbers:
             module = package.get_rope(
                 DIM,
                 # YaRN's cache is as long as its lengths make it; the linear one's is that of the trained length.
-                TRAINED if name == "linear" else LENGTH,
+                2 * TRAINED if name.startswith("linear") else LENGTH,
                 is_neox_style=name != "gptj",
                 rope_parameters={"rope_theta": BASE, **block},
                 dtype=getattr(torch, dtype),

@@ -107,7 +107,7 @@ def test_deepseek_counts_each_mscale(usage: Any, oracle: tuple[float, float]) ->
         assert attention(of_preset(usage, **YARN, **mscales)) == pytest.approx(expected, rel=1e-14)
 
 
-@proves(ROPE, {"llama-cpp": "ggml"})
+@proves(ROPE, {"llama.cpp": "ggml"})
 def test_llama_cpp_scales_its_running_angle(usage: Any, oracle: str, frozen: Numbers) -> None:
     positions = tuple(map(float, frozen["positions"]))
     divisors = tuple(map(float, np.array(lists(WIDTH)["long_factor"], np.float32)))
@@ -125,7 +125,7 @@ def test_llama_cpp_scales_its_running_angle(usage: Any, oracle: str, frozen: Num
 
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
-@proves("apply/rope", {"llama-cpp": "ggml"})
+@proves("apply/rope", {"llama.cpp": "ggml"})
 def test_llama_cpp_turns_float16_in_float32(usage: Usage, oracle: str, frozen: Numbers, pairing: str) -> None:
     x = vectors()
     for name, more in (("default", {}), ("linear", {"rope_type": "linear", "factor": FACTOR}), ("yarn", YARN)):
@@ -228,7 +228,7 @@ def test_vectors_on_several_axes_turn_by_those_tables(usage: Any, oracle: str, n
     np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 if "attention_on" in own else 0)
 
 
-@pytest.mark.parametrize("preset", ["mlx", "llama-cpp", "deepseek"])
+@pytest.mark.parametrize("preset", ["mlx", "llama.cpp", "deepseek"])
 def test_those_that_do_not_ask_truncate(preset: str) -> None:
     (usage,) = [each for each in IMPLEMENTATIONS if each.preset == preset]
     given = of_preset(usage, **YARN) | {"arithmetic": "exact"}

@@ -81,6 +81,23 @@ def test_llama_tables_of_every_width_and_base(direct: Client, width: int, base: 
     check_float32_tables(direct, case, live)
 
 
+FAR = (999_999.0, 2.0**24 - 1, 2.0**24, 2.0**24 + 1, 2.0**24 + 2, -1.0, -4097.0, 0.5, -2047.75)
+
+
+@pytest.mark.parametrize("width", [34, 96, 128])
+def test_llama_tables_far_out_below_zero_and_between(direct: Client, width: int) -> None:
+    """Where the inverse frequencies are the same bits; 2^24 + 1 is 2^24 in float32."""
+    module, torch = make_rope.rotary_module(Table("llama", width, 1e4)), library("torch")
+    cos, sin = module(torch.zeros(1), torch.tensor(FAR, dtype=torch.float64)[None])
+    given: dict[str, Query] = {"dim": width, "arithmetic": "float32"}
+    same = asked(direct, ROPE, **given, output="frequencies")["frequencies"] == module.inv_freq.numpy()
+    ours = asked(direct, ROPE, **given, columns="half", positions=list(FAR))
+    for name, theirs in (("cos", cos), ("sin", sin)):
+        assert ulps_apart(ours[name][:, same], theirs[0, :, : width // 2].numpy()[:, same]).max() <= 1
+    assert same.mean() > 0.75
+    assert (ours["cos"][2] == ours["cos"][3]).all()
+
+
 def test_whispers_whole_table(direct: Client) -> None:
     theirs = np.asarray(library("transformers.models.whisper.modeling_whisper").sinusoids(1500, 384))
     ours = asked(direct, "/v1/encodings/sinusoidal", length=1500, dim=384, layout="sin-cos", frequency_shift=1)

@@ -54,14 +54,16 @@ def compare(ours: Array, theirs: Any) -> None:
 
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
-@pytest.mark.parametrize("factor", [1.0, 4.0])
-def test_rope(pairing: str, factor: float, dtype: str) -> None:
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+@proves(TURN, {"mlx": OFFSET})
+def test_rope(usage: Usage, oracle: int, pairing: str, factor: float, dtype: str) -> None:
+    """Positions are scaled: divided by 3 that shows in a last place, by a power of two it would not."""
     x = vectors(dtype)
     theirs = mx().fast.rope(
-        to_mlx(x), 48, traditional=pairing == "interleaved", base=10_000.0, scale=1 / factor, offset=OFFSET
+        to_mlx(x), 48, traditional=pairing == "interleaved", base=10_000.0, scale=1 / factor, offset=oracle
     )
-    given = {"rope_type": "linear", "factor": factor, "linear_scaling": "position", "arithmetic": "float32"}
-    compare(only(TURN, {"q": x}, **given, pairing=pairing, rotary_dim=48, offset=OFFSET), theirs)
+    given: dict[str, Any] = {**usage.parameters, "rope_type": "linear", "factor": factor}
+    compare(only(TURN, {"q": x}, **given, pairing=pairing, rotary_dim=48, offset=oracle), theirs)
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

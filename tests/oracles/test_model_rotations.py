@@ -257,6 +257,24 @@ def test_vision_towers_turn_in_float32(usage: Usage, oracle: tuple[str, ...], dt
         compare(dtype, ours, dict(zip("qk", turned, strict=True)), given)
 
 
+@pytest.mark.parametrize("dtype", ["float64", *FORMATS])
+@proves("apply/rope-axes", {"v-jepa-2": "rotate_queries_or_keys"})
+def test_v_jepa_2_has_every_step_in_the_format_of_the_vectors(usage: Usage, oracle: str, dtype: str) -> None:
+    """Frequencies, angles and cosines too: in 16 bits all are the same bits."""
+    at = AXES[:, :3] + (290, 0, 0)  # where bfloat16 has even numbers only
+    q, _ = vectors(128, dtype)
+    torch, given = library("torch"), to_torch(q)
+    rotate = getattr(library("transformers.models.vjepa2.modeling_vjepa2"), oracle)
+    parts = [rotate(given[..., 42 * axis : 42 * axis + 42], torch.tensor(at[:, axis])) for axis in range(3)]
+    theirs = to_numpy(torch.cat([*parts, given[..., 126:]], dim=-1))
+    turned = answer("apply/rope-axes", {"q": q, "positions": at}, **usage.parameters)["q"]
+    assert turned.dtype == theirs.dtype
+    bound = {"float64": 1e-11, "float32": 4 * (4 * NEAR + 6 * 2.0**-24)}.get(dtype, 0.0)
+    assert np.abs(turned.astype(np.float64) - theirs.astype(np.float64)).max() <= bound
+    lengths = [np.linalg.norm(each.astype(np.float64), axis=-1) for each in (theirs, q)]
+    assert np.abs(lengths[0] - lengths[1]).max() > 0.1
+
+
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_an_odd_partial_width_turns_a_channel_more(dtype: str) -> None:
     """int(26 * 0.35) = 9: what `left_out` says of it holds."""

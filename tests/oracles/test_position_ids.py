@@ -209,9 +209,13 @@ def by_frames(segments: Segments) -> Segments:
     ("model", "owner"),
     [
         ("qwen3_vl", "Qwen3VLModel"),
-        ("glm4v", "Glm4vModel"),
+        ("qwen3_vl_moe", "Qwen3VLMoeModel"),
         ("qwen3_5", "Qwen3_5Model"),
+        ("qwen3_5_moe", "Qwen3_5MoeModel"),
+        ("glm4v", "Glm4vModel"),
         ("glm4v_moe", "Glm4vMoeModel"),
+        ("glm46v", "Glm46VModel"),
+        ("glm_ocr", "GlmOcrModel"),
     ],
 )
 def test_models_that_split_videos_by_timestamps(direct: Client, model: str, owner: str, seed: int) -> None:
@@ -359,7 +363,7 @@ def test_omni_models(direct: Client, usage: Usage, oracle: tuple[str, str], seed
             marked(ids, segments, MARKS["audio"], heard(model, mel), MARKS["audio_start"], part)
         else:
             videos.append([frames, height, width])
-            seconds.append(float(random.choice([1.0, 0.5, 0.08, 2 / 3, 1.7])))
+            seconds.append(float(random.choice([1.0, 0.5, 0.04, 2 / 3, 1.4])))
             part = {"type": "video", "grid": videos[-1], "seconds_per_grid": seconds[-1], "tokens": count}
             if not sound_in_video:
                 marked(ids, segments, MARKS["video"], count, MARKS["vision_start"], part)

@@ -5,11 +5,9 @@ ones tables within 1 ulp. Those that work in float64, and those that scale their
 `arithmetic=exact`: there the bound is what their float32 angles may be wrong by.
 """
 
-import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType, SimpleNamespace
+from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from service.engine import by_key
 from service.engine.scheme import Usage
 from tests.clients import Client
 from tests.golden.frozen import library
+from tests.golden.make_grids import timm
 from tests.oracles.answers import Array, asked, posted
 from tests.oracles.exact import ulps_apart
 from tests.oracles.usages import proves, usage_of
@@ -240,21 +239,6 @@ def test_dinov3(direct: Client, usage: Usage, oracle: str, grid: tuple[int, int]
     close_to_their_angles(direct, usage, grid, cos.numpy(), sin.numpy())
 
 
-def timm() -> Any:
-    """timm's module of sines, without the vision package that timm itself asks for."""
-    if "timm.layers.pos_embed_sincos" not in sys.modules:
-        spec = find_spec("timm")
-        assert spec is not None
-        assert spec.submodule_search_locations
-        root = next(iter(spec.submodule_search_locations))
-        for name, path in (("timm", root), ("timm.layers", f"{root}/layers")):
-            module = ModuleType(name)
-            module.__path__ = [path]
-            module.__spec__ = ModuleSpec(name, None, is_package=True)
-            sys.modules[name] = module
-    return library("timm.layers.pos_embed_sincos")
-
-
 @proves("encodings/rope-axes", {"sam-3-vision": "Sam3ViTLayer"})
 @pytest.mark.parametrize("side", [24, 72])
 def test_sam_3(direct: Client, usage: Usage, oracle: str, side: int) -> None:
@@ -290,6 +274,16 @@ def test_timm(direct: Client, usage: Usage, oracle: dict[str, Any], grid: tuple[
     dim, _, _ = numbers(usage)
     sin, cos = timm().RotaryEmbeddingCat(dim, feat_shape=list(grid), **oracle).get_embed(list(grid)).chunk(2, dim=-1)
     close_to_their_angles(direct, usage, grid, cos.numpy(), sin.numpy())
+
+
+@proves("encodings/rope-axes", {"genlip": "RotaryEmbeddingMRope"})
+@pytest.mark.parametrize("grid", [(3, 5), (16, 16)])
+def test_genlip(direct: Client, usage: Usage, oracle: str, grid: tuple[int, int]) -> None:
+    sin, cos = getattr(timm(), oracle)(64, mrope_section=(8, 12, 12)).get_embed(list(grid)).chunk(2, dim=-1)
+    close_to_their_angles(direct, usage, (1, *grid), cos.numpy(), sin.numpy())
+    wide = getattr(timm(), oracle)(72, mrope_section=(8, 12, 12)).get_embed(list(grid)).chunk(2, dim=-1)
+    more = {"dim": 72, "sections": "12,12,12"}
+    close_to_their_angles(direct, usage, (1, *grid), wide[1].numpy(), wide[0].numpy(), **more)
 
 
 # diffusers
@@ -370,6 +364,46 @@ def test_what_works_in_float64_is_the_exact_table(direct: Client, preset: str, b
     assert ulps_apart(tables["cos"], cos.numpy()).max() <= 1
     assert ulps_apart(tables["sin"], sin.numpy()).max() <= 1
     assert (tables["cos"] == cos.numpy()).mean() > 0.99
+
+
+# What the classes of the models take for bases and channels of axes, where nobody says otherwise.
+CLASSES = {
+    "hunyuan-video": ("hunyuan_video", "HunyuanVideoTransformer3DModel", "rope_theta", "rope_axes_dim"),
+    "flux": ("flux", "FluxTransformer2DModel", None, "axes_dims_rope"),
+    "flux-2": ("flux2", "Flux2Transformer2DModel", "rope_theta", "axes_dims_rope"),
+    "qwen-image": ("qwenimage", "QwenImageTransformer2DModel", None, "axes_dims_rope"),
+    "z-image": ("z_image", "ZImageTransformer2DModel", "rope_theta", "axes_dims"),
+    "lumina-2": ("lumina2", "Lumina2Transformer2DModel", None, "axes_dim_rope"),
+}
+CONFIGS = {
+    "pixtral": "PixtralVisionConfig",
+    "gemma-4-vision": "Gemma4VisionConfig",
+    "llama-4-vision": "Llama4VisionConfig",
+    "sam-2": "Sam2VideoConfig",
+    "sam-3-vision": "Sam3ViTConfig",
+    "dinov3": "DINOv3ViTConfig",
+    "efficientloftr": "EfficientLoFTRConfig",
+    "minimax-m3-vl": "MiniMaxM3VLVisionConfig",
+    "qwen2-vl": "Qwen2VLTextConfig",
+    "ernie-4-5-vl": "Ernie4_5_VLMoeTextConfig",
+}
+
+
+@proves("encodings/rope-axes", CLASSES)
+def test_bases_and_axes_are_those_of_the_models(usage: Usage, oracle: tuple[str, str, str | None, str]) -> None:
+    """The tables above are made with the numbers of the presets: those must be the models' own."""
+    module, owner, theta, widths = oracle
+    given = signature(getattr(diffusion(module), owner).__init__).parameters
+    _, base, sections = numbers(usage)
+    assert base == (10_000 if theta is None else given[theta].default)
+    assert [2 * pairs for pairs in sections] == list(given[widths].default)
+
+
+@proves("encodings/rope-axes", CONFIGS)
+def test_bases_are_those_of_the_configurations(usage: Usage, oracle: str) -> None:
+    config = getattr(library("transformers"), oracle)()
+    stated = getattr(config, "rope_parameters", None)
+    assert numbers(usage)[1] == (config.rope_theta if stated is None else stated["rope_theta"])
 
 
 def test_interpolated_grids(direct: Client) -> None:
@@ -514,16 +548,3 @@ def test_wans_rotation(direct: Client, usage: Usage, oracle: str) -> None:
     theirs = rotate(torch().tensor(q), (cos, sin), use_real_unbind_dim=-1)
     turned = posted(direct, APPLY, {"q": q}, preset=usage.preset, grid=list(GRID))["q"]
     assert np.abs(turned - theirs.numpy()).max() <= WITHIN + 8 * EPS
-
-
-@proves("apply/rope-axes", {"v-jepa-2": "rotate_queries_or_keys"})
-def test_v_jepa_2(direct: Client, usage: Usage, oracle: str) -> None:
-    at = cells(*GRID)
-    q = vectors(128, len(at))
-    rotate = getattr(models("vjepa2"), oracle)
-    given = torch().tensor(q)
-    parts = [rotate(given[..., 42 * axis : 42 * axis + 42], torch().tensor(at[:, axis])) for axis in range(3)]
-    theirs = torch().cat([*parts, given[..., 126:]], dim=-1).numpy()
-    turned = posted(direct, APPLY, {"q": q}, preset=usage.preset, grid=list(GRID))["q"]
-    assert np.abs(turned - theirs).max() <= WITHIN + 6 * 4 * EPS * 8
-    assert np.abs(np.linalg.norm(theirs, axis=-1) - np.linalg.norm(q, axis=-1)).max() > 0.1

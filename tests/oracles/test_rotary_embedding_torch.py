@@ -44,12 +44,25 @@ def test_frequencies(usage: Usage, oracle: str, dim: int) -> None:
     assert np.array_equal(ours, getattr(constant, oracle).detach().numpy())
 
 
-@pytest.mark.parametrize("interpolate", [1.0, 4.0])
+@proves(ROPE, {"rotary-embedding-torch": 8192})
+def test_positions_are_divided_and_not_frequencies(usage: Usage, oracle: int) -> None:
+    """The angles are the same bits where the frequencies are; by 3, for a power of two divides both alike."""
+    module = embedding(24, interpolate_factor=3.0, cache_if_possible=False)
+    theirs = module(module.get_seq_pos(oracle), seq_len=oracle)[:, ::2].detach().numpy()
+    given: dict[str, Any] = {**usage.parameters, "dim": 24}
+    same = only(ROPE, **given, output="frequencies") == module.freqs.detach().numpy()
+    given |= {"rope_type": "linear", "factor": 3.0, "length": oracle, "output": "angles"}
+    assert np.array_equal(only(ROPE, **given)[:, same], theirs[:, same])
+    assert not np.array_equal(only(ROPE, **{**given, "linear_scaling": "frequency"})[:, same], theirs[:, same])
+    assert same.mean() > 0.5
+
+
+@pytest.mark.parametrize("interpolate", [1.0, 3.0])
 @proves(TURN, {"rotary-embedding-torch": "rotate_queries_or_keys"})
 def test_a_rotation_and_a_cached_step(usage: Usage, oracle: str, interpolate: float) -> None:
     x = vectors(24)
     rotate = getattr(embedding(24, interpolate_factor=interpolate), oracle)
-    scaling = {"rope_type": "linear", "factor": interpolate, "linear_scaling": "position"}
+    scaling = {"rope_type": "linear", "factor": interpolate}
     bound = 8 * ((LENGTH + 40) * 3 * EPS + 3 * EPS)
     for offset in (0, 40):
         ours = only(TURN, {"q": x}, **usage.parameters, **scaling, offset=offset)

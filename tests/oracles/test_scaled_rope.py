@@ -158,3 +158,26 @@ def test_more_widths_and_bases(width: int, base: float) -> None:
         assert ulps_apart(ours, theirs.numpy()).max() <= 2, name
         found: Any = scheme.facts(scheme.params.model_validate(given), {})["attention_factor"]
         np.testing.assert_allclose(found, attention, rtol=1e-15)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("width", "share"), [(96, 0.25), (192, 0.334), (128, 0.5), (128, 0.75), (80, 0.9), (80, 0.4)])
+def test_every_type_on_a_share_of_the_head(width: int, share: float) -> None:
+    """int(head width * share) channels turn, by exponents over so many; a list has an entry for each of their pairs."""
+    scheme = by_key("encodings", "rope")
+    turning = int(width * share)
+    for name, (block, largest, length) in CASES.items():
+        if block["rope_type"] == "proportional":
+            continue
+        rule = library("transformers.modeling_rope_utils").ROPE_INIT_FUNCTIONS[block["rope_type"]]
+        config = make_scaling.config_of(block, width, 5e5, largest)
+        lists = make_scaling.lists(turning) if "lists" in block else {}
+        config.rope_parameters = {**config.rope_parameters, **lists, "partial_rotary_factor": share}
+        theirs, attention = rule(config, None, seq_len=length)
+        pasted = {**make_scaling.block_of(block, turning, 5e5), "partial_rotary_factor": share}
+        given = {**parameters_of_block(pasted), "max_position_embeddings": largest, "seq_len": length, "dim": width}
+        ours = only(ROPE, **scheme.presets["transformers-5.24"], **given, output="frequencies")
+        assert ours.shape == theirs.shape == (turning // 2,), name
+        assert ulps_apart(ours, theirs.numpy()).max() <= 2, name
+        found: Any = scheme.facts(scheme.params.model_validate(given), {})["attention_factor"]
+        np.testing.assert_allclose(found, attention, rtol=1e-15)

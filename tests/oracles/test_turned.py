@@ -112,6 +112,16 @@ def test_vllms_tables(turned: Numbers, usage: Usage, oracle: str, name: str) -> 
         assert (ulps_apart(ours[wave], theirs) <= 1).mean() > 0.8
 
 
+@proves(ROPE, {"vllm": "vllm.linear_by_3"})
+def test_vllm_divides_positions_and_not_frequencies(turned: Numbers, usage: Usage, oracle: str) -> None:
+    given: dict[str, Any] = {**usage.parameters, **block_of("linear_by_3"), "dim": DIM, "columns": "half"}
+    apart = {}
+    for rule in (usage.parameters["linear_scaling"], "frequency"):
+        ours = answer(ROPE, {"positions": POSITIONS}, **{**given, "linear_scaling": rule})
+        apart[rule] = max(ulps_apart(ours[wave], turned[f"{oracle}.{wave}"]).max() for wave in ("cos", "sin"))
+    assert apart["position"] <= 1 < apart["frequency"]
+
+
 KERAS_HUB: dict[str, dict[str, Any]] = {
     "plain": {},
     "linear": {"rope_type": "linear", "factor": FACTOR},

@@ -17,6 +17,7 @@ from service.engine.rotation.rope_axes import (
     notes_of,
     placed,
     positions_along,
+    refuse_format,
     waves_of,
     write_axis,
 )
@@ -76,10 +77,12 @@ def _tensors(params: RopeAxesTable, inputs: Inputs) -> Tensors:
     columns, beside = _columns(params), _beside(params)
     if params.output == "frequencies":
         fast = fastest_of(params, None)
+        refuse_format(params, {}, params.dtype)
         refuse_overflow(fast, params.dtype, "the largest frequency")
         return {"frequencies": Tensor(("frequency",), (len(columns.axis),), params.dtype)}
     places = placed(params, inputs)
     fast = fastest_of(params, places.grid)
+    refuse_format(params, inputs, params.dtype)
     if params.output == "angles":
         refuse_overflow(fast * _farthest(params, inputs), params.dtype, "the largest angle")
         return {
@@ -98,7 +101,7 @@ def _farthest(params: RopeAxesTable, inputs: Inputs) -> float:
 
 def _prepare(params: RopeAxesTable, inputs: Inputs) -> Waves:
     grid = None if params.output == "frequencies" else placed(params, inputs).grid
-    return waves_of(params, _columns(params), grid, amplitude_of(params))
+    return waves_of(params, _columns(params), grid, amplitude_of(params), params.dtype)
 
 
 def _rows(params: RopeAxesTable, inputs: Inputs, state: Waves, tensor: str, start: int, stop: int) -> Array:

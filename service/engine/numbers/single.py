@@ -40,6 +40,20 @@ def float32_periods(base: float, dim: float, count: int) -> Singles:
     return _powers(float(np.float32(base)), exponents)
 
 
+def narrow_frequencies(base: float, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """base ** (-k / count), k = 0 .. count - 1, in steps that are each rounded to a number format of 16 bits.
+
+    PyTorch takes every step of such numbers in float32 and rounds it: the power twice, for quotients that is once.
+
+    >>> narrow_frequencies(10_000.0, 4, np.dtype(np.float16)).tolist()
+    [1.0, 0.0999755859375, 0.01000213623046875, 0.0010004043579101562]
+    """
+    pairs = nearest(np.arange(count, dtype=np.float64), dtype).astype(np.float64)
+    exponents = nearest(pairs / count, dtype).astype(np.float32)
+    powers = _powers(float(nearest(np.array([base]), dtype)[0]), exponents)
+    return nearest(1 / nearest(powers.astype(np.float64), dtype).astype(np.float64), dtype)
+
+
 def float32_powers(numbers: Singles, exponent: float) -> Singles:
     """Each number to a float32 exponent, rounded once to float32."""
     with localcontext(MANY_DIGITS):

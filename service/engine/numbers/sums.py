@@ -6,8 +6,9 @@ With s, c the bounds of the errors of a sine and a cosine, and m = min(1, |angle
     s(a + b) = s(a) + s(b) + m(a) c(b) + m(b) c(a) + 2^-98 (m(a) + m(b))
     c(a + b) = c(a) + c(b) + m(a) s(b) + m(b) s(a) + 2^-98
 
-so a sum of small angles is decided as readily as its terms are. What the bounds leave undecided, where the terms
-cancel or a value lies next to a half-way point, is computed again with 80 digits.
+so a sum of small angles is decided as readily as its terms are. For number formats narrower than float64 the same in
+float64 comes first, with 2^-50 for 2^-98, and double-double has the rows that it leaves undecided. What is undecided
+still, where the terms cancel or a value lies next to a half-way point, is computed again with 80 digits.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from service.engine.numbers.sines import Angles, sine_cosine_of_turn, turned
 from service.engine.rounding import decide, nearest_of_sum
 
 UNIT = 2.0**-98
+PLAIN_UNIT = 2.0**-50  # two products and a sum of numbers up to 1 in float64, with room to spare
 CANCELLED = Decimal(10) ** -75  # a sum this much smaller than its terms is their 80-digit noise: 0
 BLOCK_VALUES = 16384
 
@@ -74,14 +76,43 @@ class Sums:
             rows = slice(start, start + step)
             self._write(variables[rows], *(None if out is None else out[rows] for out in (sin, cos)))
 
-    def _write(self, variables: Floats, sin: NDArray[Any] | None, cos: NDArray[Any] | None) -> None:
+    def _write(self, variables: Floats, *outs: NDArray[Any] | None) -> None:
+        wide = any(out is not None and out.dtype == np.float64 for out in outs)
+        left = np.arange(len(variables)) if wide else self._plainly(variables, *outs)
+        if left.size:
+            self._closely(variables[left], left, *outs)
+
+    def _plainly(self, variables: Floats, *outs: NDArray[Any] | None) -> NDArray[np.intp]:
+        """Values by float64; the rows that its bounds leave undecided."""
+        waves, bounds, most = self._plain_part(variables, 0)
+        for term in range(1, len(self._angles)):
+            (sine, cosine), (sine_error, cosine_error), mine = self._plain_part(variables, term)
+            waves = waves[0] * cosine + waves[1] * sine, waves[1] * cosine - waves[0] * sine
+            bounds = (
+                bounds[0] + sine_error + most * cosine_error + mine * bounds[1] + PLAIN_UNIT * (most + mine),
+                bounds[1] + cosine_error + most * sine_error + mine * bounds[0] + PLAIN_UNIT,
+            )
+            most = np.minimum(most + mine, 1.0)
+        unsure = np.zeros(len(variables), np.bool_)
+        for out, value, error in zip(outs, waves, bounds, strict=True):
+            if out is not None:
+                out[...], undecided = decide(value + 0.0, np.zeros_like(value), error, out.dtype)
+                unsure |= undecided.any(axis=1)
+        return np.flatnonzero(unsure)
+
+    def _plain_part(self, variables: Floats, term: int) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], Floats]:
+        angles, at = self._angles[term], variables[:, term, None]
+        most = np.minimum(np.abs(at) * angles.speed, 1.0)
+        return angles.plainly(at, slice(None)), angles.errors(at, slice(None), plain=True), most
+
+    def _closely(self, variables: Floats, rows: NDArray[np.intp], *outs: NDArray[Any] | None) -> None:
         total = self._part(variables, 0)
         for term in range(1, len(self._angles)):
             total = total.plus(self._part(variables, term))
-        if sin is not None:
-            self._round(variables, total.sine, total.sine_error, 0, sin)
-        if cos is not None:
-            self._round(variables, total.cosine, total.cosine_error, 1, cos)
+        values = (total.sine, total.sine_error), (total.cosine, total.cosine_error)
+        for form, (out, (value, error)) in enumerate(zip(outs, values, strict=True)):
+            if out is not None:
+                out[rows] = self._rounded(variables, value, error, form, out.dtype)
 
     def _part(self, variables: Floats, term: int) -> _Part:
         angles, at = self._angles[term], variables[:, term, None]
@@ -91,11 +122,12 @@ class Sums:
             np.minimum(np.abs(at) * angles.speed, 1.0),
         )
 
-    def _round(self, variables: Floats, value: Pair, error: Floats, form: int, out: NDArray[Any]) -> None:
-        out[...], undecided = decide(value.high, value.low, error, out.dtype)
+    def _rounded(self, variables: Floats, value: Pair, error: Floats, form: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        rounded, undecided = decide(value.high, value.low, error, dtype)
         for row, channel in np.argwhere(undecided).tolist():
             exact = self._exactly(variables[row].tolist(), channel)[form]
-            out[row, channel] = _rounded(exact, out.dtype)
+            rounded[row, channel] = _rounded(exact, dtype)
+        return rounded
 
     def _exactly(self, variables: list[float], channel: int) -> tuple[tuple[float, float], tuple[float, float]]:
         with localcontext(MANY_DIGITS):

@@ -17,6 +17,7 @@ from service.engine.rotation.rope_axes import (
     notes_of,
     placed,
     positions_along,
+    refuse_format,
     waves_of,
     write_axis,
 )
@@ -109,6 +110,8 @@ def _check(params: ApplyRopeAxes, given: Inputs) -> tuple[RopeAxes, Inputs]:
     rule, inputs = _rule(params, given), distances_on_axes(params, given)
     channel_columns(rule)
     fastest_of(rule, placed(rule, inputs).grid)
+    for array in queries_and_keys(given).values():
+        refuse_format(rule, inputs, formats_of(params, params.dtype, array).table)
     amplitude_of(rule, params.direction)
     _refuse_output_pairing(params)
     _batches(params, rule, inputs)
@@ -179,7 +182,8 @@ def _table(params: ApplyRopeAxes, rule: RopeAxes, inputs: Inputs, members: Membe
     places = placed(rule, inputs)
     rows, width = prod(places.where.shape), rotated(rule)
     table = Table(np.empty((rows, width), DTYPES[dtype]), np.empty((rows, width), DTYPES[dtype]))
-    for waves in waves_of(rule, channel_columns(_turned(params, rule)), places.grid, _factors(params, rule).tables):
+    columns, factor = channel_columns(_turned(params, rule)), _factors(params, rule).tables
+    for waves in waves_of(rule, columns, places.grid, factor, dtype):
         at = positions_along(rule, inputs, waves.axis, 0, rows)
         write_axis(waves, at, "cos", table.cos)
         write_axis(waves, at, "sin", table.sin)

@@ -215,7 +215,8 @@ SCHEME: Scheme[Multimodal, Numbers] = Scheme(
     description=DESCRIPTION,
     reference="Wang et al., Qwen2-VL, 2024, section 2.1 (M-RoPE); Xu et al., Qwen2.5-Omni, 2025 (TMRoPE)",
     params=Multimodal,
-    rounding="integer",
+    # Whole numbers, of which all are right; with fractions each step is rounded as the library has it.
+    rounding="correct",
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,

@@ -11,12 +11,21 @@ from math import log2
 import numpy as np
 from numpy.typing import NDArray
 
-from service.engine.arithmetics import Angles, Exact, Float32, Ggml, Mirrored, refuse_base_of_no_model
+from service.engine.arithmetics import (
+    NARROW_NOTE,
+    Angles,
+    Exact,
+    Float32,
+    Ggml,
+    Mirrored,
+    Narrow,
+    refuse_base_of_no_model,
+)
 from service.engine.errors import Refusal
-from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS
+from service.engine.frequencies import FASTEST_BITS, LARGEST_FINITE, SLOWEST_BITS
 from service.engine.grids import per_axis
 from service.engine.numbers.reals import Reals, angle_factor, geometric
-from service.engine.numbers.single import float32_frequencies
+from service.engine.numbers.single import float32_frequencies, narrow_frequencies
 from service.engine.positions import Where, as_positions
 from service.engine.rotation.patches import OF_GRIDS, Axis, grid_axes, numerators, patch_count, scales_of
 from service.engine.rotation.rope_sections import (
@@ -33,10 +42,17 @@ from service.engine.rotation.scaling import completed
 from service.engine.rotation.scaling_exact import scaled_frequencies
 from service.engine.rotation.scaling_parameters import ScalingRule
 from service.engine.rotation.scaling_single import ggml_scaling
+from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Facts, Inputs, unused
 from service.engine.waves import Waves
 
 SHARED = ("shared", "strided")  # series of all pairs together, which a `rope_type` scales
+# The series that arithmetics other than the exact one have.
+KNOWN = {
+    "ggml": ("shared", "per-axis"),
+    "float32": ("shared", "per-axis", "strided"),
+    "table-dtype": ("per-axis",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +67,11 @@ class AxisWaves:
 
 
 def waves_of(
-    params: RopeAxes, columns: Column, grid: tuple[Axis, ...] | None, factor: Decimal
+    params: RopeAxes, columns: Column, grid: tuple[Axis, ...] | None, factor: Decimal, dtype: str
 ) -> tuple[AxisWaves, ...]:
-    """The waves of every axis that turns something; `factor` multiplies their cosines and sines."""
+    """The waves of every axis that turns something; `factor` multiplies their cosines and sines, of that dtype."""
     turning = [axis for axis in range(len(sections_of(params))) if (columns.axis == axis).any()]
-    return tuple(_signed(params, _axis_waves(params, columns, axis, grid, factor)) for axis in turning)
+    return tuple(_signed(params, _axis_waves(params, columns, axis, grid, factor, dtype)) for axis in turning)
 
 
 def amplitude_of(params: RopeAxes, direction: str = "forward") -> Decimal:
@@ -68,7 +84,7 @@ def _signed(params: RopeAxes, waves: AxisWaves) -> AxisWaves:
 
 
 def _axis_waves(
-    params: RopeAxes, columns: Column, axis: int, grid: tuple[Axis, ...] | None, factor: Decimal
+    params: RopeAxes, columns: Column, axis: int, grid: tuple[Axis, ...] | None, factor: Decimal, dtype: str
 ) -> AxisWaves:
     at = np.flatnonzero(columns.axis == axis)
     places, picked = np.unique(columns.place[at], return_inverse=True)
@@ -76,9 +92,13 @@ def _axis_waves(
         width = 2 * _pairs_of(params, axis)
         scaling = ggml_scaling(completed(on_one_axis(params), width), width)._replace(amplitude=float(factor))
         return AxisWaves(axis, Ggml(params.base, width, scaling), width // 2, at, columns.place[at])
-    if params.arithmetic == "float32":
+    steps = dtype if params.arithmetic == "table-dtype" else params.arithmetic
+    if steps == "float32":
         series = _float32(params, axis, float(factor))
         return AxisWaves(axis, replace(series, inv_freq=series.inv_freq[places]), len(places), at, picked)
+    if steps in ("float16", "bfloat16"):
+        narrow = narrow_frequencies(params.base, _pairs_of(params, axis), DTYPES[dtype])
+        return AxisWaves(axis, Narrow(narrow[places]), len(places), at, picked)
     waves = Waves(_reals(params, axis, places, grid), factor)
     return AxisWaves(axis, Exact(waves), len(places), at, picked)
 
@@ -176,9 +196,9 @@ def _refuse_conflicts(params: RopeAxes) -> None:
         raise Refusal("max_frequency", code, f"max_frequency {wanted} frequencies=linear")
     if params.arithmetic == "exact":
         return
-    known = ("shared", "per-axis") if params.arithmetic == "ggml" else ("shared", "per-axis", "strided")
+    known = KNOWN[params.arithmetic]
     plain = params.interpolation_scale == (1.0,) and params.base_size is None and params.angle_factor == "one"
-    stretched = params.arithmetic == "ggml" and params.ntk_factor != (1.0,)
+    stretched = params.arithmetic != "float32" and params.ntk_factor != (1.0,)
     if params.frequencies not in known or stretched or not plain or params.coordinates.startswith(("unit", "share")):
         detail = (
             f"arithmetic={params.arithmetic} knows base^-x times a position as it is: frequencies "
@@ -205,6 +225,22 @@ def _refuse_scalings(params: RopeAxes) -> None:
         raise Refusal("raw_frequencies", "shape", detail, limit=pairs, requested=given)
 
 
+def refuse_format(params: RopeAxes, inputs: Inputs, dtype: str) -> None:
+    """Refuse bases and positions that the steps of arithmetic=table-dtype cannot hold."""
+    if params.arithmetic != "table-dtype":
+        return
+    most = LARGEST_FINITE[dtype]
+    if params.base > most:
+        detail = f"base is {params.base:g}; arithmetic=table-dtype has it in {dtype}: {most:g} is the largest"
+        raise Refusal("base", "out_of_range", detail, limit=most)
+    farthest = placed(params, inputs).where.farthest if "positions" in inputs else max(params.grid or (0,))
+    if farthest + abs(params.offset) > most:
+        detail = (
+            f"positions reach {farthest + abs(params.offset):g}; {dtype}, in which arithmetic=table-dtype has them, "
+        )
+        raise Refusal("arithmetic", "out_of_range", f"{detail}ends at {most:g}", limit=most)
+
+
 def facts_of(params: RopeAxes) -> Facts:
     """What follows from the scaling."""
     return rotary_facts(on_one_axis(params), params.dim)
@@ -218,7 +254,7 @@ def filled_in(params: RopeAxes) -> dict[str, object]:
 
 def notes_of(params: RopeAxes, inputs: Inputs) -> list[str]:
     """What deserves saying of a scaling and an arithmetic, of what has no effect, and of what is no rotation."""
-    notes = rotary_notes(on_one_axis(params))
+    notes = rotary_notes(on_one_axis(params)) + ([NARROW_NOTE] if params.arithmetic == "table-dtype" else [])
     if "positions" in inputs:
         shares = ("interpolation_scale",) if params.coordinates == "share" else ()
         notes = notes + unused(params, (*OF_GRIDS, *shares), "positions in the body")

@@ -54,12 +54,13 @@ ROTATIONS = (
         table_dtype="float32",
     ),
     _model(
-        "V-JEPA 2 (no rotation; in 16 bits its frequencies are rounded to them too)",
+        "V-JEPA 2 (no rotation; every step in the number format of the vectors)",
         "v-jepa-2",
         rotary_dim="126",
         sections="21,21,21",
         frequencies="per-axis",
         pairing="half-per-axis",
         turning="neighbours",
+        arithmetic="table-dtype",
     ),
 )

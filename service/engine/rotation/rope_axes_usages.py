@@ -151,6 +151,13 @@ TABLES = (
         pairing="interleaved",
         coordinates="unit-ends",
     ),
+    _model(
+        "GenLIP, timm RotaryEmbeddingMRope (a grid of one frame)",
+        "genlip",
+        dim="64",
+        sections="8,12,12",
+        section_rule="interleaved",
+    ),
     _model("Wan", "wan", dim="128", sections="22,21,21", frequencies="per-axis", pairing="interleaved"),
     _model("Flux", "flux", dim="128", sections="8,28,28", frequencies="per-axis", pairing="interleaved"),
     _model(

@@ -14,7 +14,6 @@ from service.engine.errors import Refusal
 from service.engine.quantities import (
     LONGEST_LIST,
     AngleFactor,
-    Arithmetic,
     HeadDim,
     Real,
     listed_integers,
@@ -55,6 +54,16 @@ RawFrequencies = Annotated[
         min_length=1,
         max_length=LONGEST_LIST,
         description="`rope_type=frequencies`: the frequencies themselves, radians per position, one a pair.",
+    ),
+]
+
+
+AxesArithmetic = Annotated[
+    Literal["exact", "float32", "table-dtype", "ggml"],
+    Field(
+        description="`exact`: the real-number formula, rounded once; `float32`: step by step as PyTorch model code; "
+        "`table-dtype`: the same with every step in the number format of cos and sin (V-JEPA 2; float64: exact); "
+        "`ggml`: the running float32 product of llama.cpp."
     ),
 ]
 
@@ -102,7 +111,7 @@ class RopeAxesRule(Patches, ScalingRule):
     angle_factor: AngleFactor = "one"
     pairing: AxesPairing = "half"
     angle_sign: AngleSign = "positive"
-    arithmetic: Arithmetic = "exact"
+    arithmetic: AxesArithmetic = "exact"
 
 
 class RopeAxes(RopeAxesRule):
@@ -153,8 +162,17 @@ def rotated(params: RopeAxes) -> int:
     if sum(sections) != width // 2:
         name = "dim" if params.rotary_dim is None and params.partial_rotary_factor is None else "rotary_dim"
         detail = f"the sections sum to {sum(sections)}, expected {width // 2}: half of {name} {width}"
+        detail += _reached(params, width // 2)
         raise Refusal("sections", "sum", detail, limit=width // 2, requested=sum(sections))
     return width
+
+
+def _reached(params: RopeAxes, pairs: int) -> str:
+    """What libraries make of sections that do not make up a head: of interleaved ones, as far as there are pairs."""
+    if params.section_rule != "interleaved":
+        return ""
+    counts = np.bincount(_sections_of(params, pairs), minlength=len(sections_of(params)))
+    return f"; such as {','.join(map(str, counts.tolist()))}, which is what Qwen3-VL's code and timm make of these"
 
 
 def order_of(params: RopeAxes) -> tuple[int, ...]:

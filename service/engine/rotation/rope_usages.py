@@ -37,6 +37,7 @@ IMPLEMENTATIONS = (
         "MLX and mlx-lm",
         {
             "arithmetic": "float32",
+            "linear_scaling": "position",
             "truncate_rule": "always",
             "mscale_rule": "each",
             "longrope_list": "long",
@@ -47,10 +48,10 @@ IMPLEMENTATIONS = (
     Usage("keras-hub", {"arithmetic": "float32", "dynamic_rule": "uniform"}, preset="keras-hub"),
     Usage(
         "rotary-embedding-torch, x-transformers",
-        {"arithmetic": "float32", "pairing": "interleaved"},
+        {"arithmetic": "float32", "pairing": "interleaved", "linear_scaling": "position"},
         preset="rotary-embedding-torch",
     ),
-    Usage("llama.cpp, ggml", {"arithmetic": "ggml", "truncate_rule": "always"}, preset="llama-cpp"),
+    Usage("llama.cpp, ggml", {"arithmetic": "ggml", "truncate_rule": "always"}, preset="llama.cpp"),
 )
 
 
@@ -86,7 +87,7 @@ _OF_VECTORS = {
     "mlx": {"attention_on": "vectors"},
     "keras-hub": {"attention_on": "rounded-tables"},
     "rotary-embedding-torch": {"table_dtype": "float32"},
-    "llama-cpp": {"table_dtype": "float32"},
+    "llama.cpp": {"table_dtype": "float32"},
 }
 TURNED = tuple(
     Usage(usage.who, {**usage.parameters, **_OF_VECTORS.get(usage.preset, {})}, preset=usage.preset)

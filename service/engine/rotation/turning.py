@@ -24,7 +24,7 @@ Axes = Annotated[
 ]
 
 
-class Turned(Params):
+class TurnedIn(Params):
     """Parameters that say in which number formats vectors are turned."""
 
     table_dtype: Annotated[
@@ -34,6 +34,18 @@ class Turned(Params):
             "DeepSeek V2: float32)."
         ),
     ] = None
+    compute_dtype: Annotated[
+        DType | None,
+        Field(
+            description="Number format that products and sums are rounded to before the answer's: the wider of the "
+            "answer's and the tables' unless given (Cohere, vision towers of Qwen-VL: float32)."
+        ),
+    ] = None
+
+
+class Turned(TurnedIn):
+    """The same, and what the attention factor multiplies."""
+
     attention_on: Annotated[
         Literal["tables", "rounded-tables", "vectors"],
         Field(
@@ -43,13 +55,6 @@ class Turned(Params):
             "rounded to `compute_dtype`, and so is the product."
         ),
     ] = "tables"
-    compute_dtype: Annotated[
-        DType | None,
-        Field(
-            description="Number format that products and sums are rounded to before the answer's: the wider of the "
-            "answer's and the tables' unless given (Cohere, vision towers of Qwen-VL: float32)."
-        ),
-    ] = None
 
 
 class Factors(NamedTuple):
@@ -113,10 +118,10 @@ class Channels(NamedTuple):
         return x[..., self.start : self.start + width]
 
 
-def formats_of(params: Turned, dtype: str | None, array: Array) -> Formats:
+def formats_of(params: TurnedIn, dtype: str | None, array: Array) -> Formats:
     """The number formats that an array is turned in; of two formats of 16 bits the wider is float32.
 
-    >>> formats_of(Turned(table_dtype="float32"), None, np.zeros(2, np.float16))
+    >>> formats_of(TurnedIn(table_dtype="float32"), None, np.zeros(2, np.float16))
     Formats(table='float32', compute='float32', answer='float16')
     """
     answer = answer_dtype(dtype, array)

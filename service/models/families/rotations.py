@@ -71,7 +71,7 @@ def vjepa2(reading: Reading, _context: Context) -> Iterator[Use]:
             "sections": head.replaced([pairs] * 3),
             "frequencies": code(reading, "per-axis"),
             "pairing": code(reading, "half-per-axis"),
-            "arithmetic": code(reading, "float32"),
+            "arithmetic": code(reading, "table-dtype"),
         }
         notes = ["neighbours see two frequencies: the vectors do not keep their lengths, and the class has it so"]
         if part == "predictor":
