@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.engine.errors import Refusal
-from service.models.known import ModelType
+from service.models.known import ModelType, vllm
 from service.models.nearest import echo
 from service.models.plan import Value
 
@@ -47,6 +47,17 @@ class Reading:
     where: str
     type: ModelType
     given: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+    preset: str = ""
+
+    @property
+    def vllm(self) -> Mapping[str, Any] | None:
+        """What vLLM's own class of this type does differently; None where another preset is asked for, or there is no
+        such class."""
+        if self.preset != "vllm" or self.type.name not in vllm()["own"]:
+            return None
+        found: Mapping[str, Any] = vllm()["types"].get(self.type.name, {})
+        return found
 
     def has(self, key: str) -> bool:
         return key in self.document
@@ -62,6 +73,8 @@ class Reading:
 
     def find(self, key: str) -> Value | None:
         """What the file says, or the class: None where neither knows the key. JSON's null is a value."""
+        if key in self.fixed:
+            return self.fixed[key]
         found = [(name, self.document[name]) for name in self.names_of(key) if name in self.document]
         if found:
             self._refuse_two_values(found)

@@ -8,7 +8,13 @@ from service.models.reading import Reading
 SLIDING = ("sliding_attention", "hybrid_sliding", "reference_sliding_attention")
 
 
-def window_of(reading: Reading, label: str | None) -> tuple[Window | None, Value | None]:
+def sees_both(reading: Reading, context: Context) -> bool:
+    """Whether queries see the keys behind them too: by the class, or of a class with two stacks by the stack."""
+    rule = reading.type.rule.get("sees")
+    return rule == "both" or (rule == "by-role" and context.role == "encoder-attention")
+
+
+def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Window | None, Value | None]:
     """The window of layers of a type, and the key that it comes from."""
     rule = reading.type.rule
     if label == "chunked_attention":
@@ -27,9 +33,21 @@ def window_of(reading: Reading, label: str | None) -> tuple[Window | None, Value
         # The class turns w into w // 2 + 1 and sees |i - j| < that.
         size = size.replaced(size.value // 2)
         return Window("bidirectional", size.value), size
+    if rule.get("window_halves"):
+        # T5Gemma 2's encoder: an even window sees one key more ahead than behind.
+        size = size.replaced((size.value + 1) // 2 - 1)
+        return Window("bidirectional", size.value, ahead=_found(reading, key) // 2), size
+    if sees_both(reading, context):
+        return Window("bidirectional", size.value), size
     if rule.get("window_divided"):
         size = size.replaced(size.value // rule["window_divided"])
+    if reading.vllm and "window_more" in reading.vllm:
+        size = size.replaced(size.value + reading.vllm["window_more"])
     return (None, None) if size.value == 0 else (Window("sliding", size.value), size)
+
+
+def _found(reading: Reading, key: str) -> int:
+    return int(reading.needed(key).value)
 
 
 def _both(reading: Reading) -> bool:
@@ -37,11 +55,28 @@ def _both(reading: Reading) -> bool:
     return given is not None and given.value in (True, "all")
 
 
-def mask_address(reading: Reading, window: Window | None, size: Value | None, context: Context) -> Address:
-    """The mask that the model's attention adds: causal unless the class sees both ways."""
+PADDING = "padding"
+
+
+def padding_mask(context: Context) -> Address:
+    """Every token is seen, padding is not: the mask needs to be told which is which."""
+    return ask("masks", PADDING, {}, length=context.length).address()
+
+
+def mask_addresses(
+    reading: Reading, window: Window | None, size: Value | None, context: Context
+) -> dict[str, Address]:
+    """The mask that the model's attention adds; none where no mask of this service has the window's two sides."""
+    if window is not None and window.ahead not in (None, window.size):
+        return {}
+    return {"mask": _mask_address(reading, window, size, context)}
+
+
+def _mask_address(reading: Reading, window: Window | None, size: Value | None, context: Context) -> Address:
+    """Causal unless the class sees both ways."""
     if window is None or size is None:
-        if reading.type.rule.get("sees") == "both":
-            return Address(f"/v1/masks/padding?length={context.length}&revision=1", "POST")
+        if sees_both(reading, context):
+            return padding_mask(context)
         return ask("masks", "causal", {}, length=context.length).address()
     if window.kind == "chunked":
         return ask("masks", "chunked", {"chunk_size": size}, length=context.length).address()
