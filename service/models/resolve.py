@@ -113,7 +113,8 @@ TEXT = ("max_position_embeddings", "relative_attention_num_buckets")
 def _own_role(reading: Reading, role: str) -> str:
     """What a tower is for where no key says: by the sizes that its class has."""
     fields = reading.type.fields
-    if role != "text-attention" or reading.type.parts or any(key in fields for key in TEXT):
+    whole = reading.type.parts or reading.type.rule.get("crosses")
+    if role != "text-attention" or whole or any(key in fields for key in TEXT):
         return role
     if any(key in fields for key in PICTURES):
         return "vision-tower"

@@ -20,7 +20,8 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
     if label == "chunked_attention":
         size = reading.integer("attention_chunk_size")
         return (None, None) if size is None else (Window("chunked", size.value), size)
-    if label not in SLIDING and not (label is None and rule.get("slides")):
+    slides = rule.get("slides") if label is None else rule.get("slides") == "all" and label == "full_attention"
+    if label not in SLIDING and not slides:
         return None, None
     key = rule.get("window", "sliding_window")
     size = reading.integer(key, 0)
@@ -55,12 +56,13 @@ def _both(reading: Reading) -> bool:
     return given is not None and given.value in (True, "all")
 
 
-PADDING = "padding"
-
-
 def padding_mask(context: Context) -> Address:
     """Every token is seen, padding is not: the mask needs to be told which is which."""
-    return ask("masks", PADDING, {}, length=context.length).address()
+    return ask("masks", "padding", {}, length=context.length).address()
+
+
+def causal_mask(context: Context) -> Address:
+    return ask("masks", "causal", {}, length=context.length).address()
 
 
 def mask_addresses(
@@ -77,7 +79,7 @@ def _mask_address(reading: Reading, window: Window | None, size: Value | None, c
     if window is None or size is None:
         if sees_both(reading, context):
             return padding_mask(context)
-        return ask("masks", "causal", {}, length=context.length).address()
+        return causal_mask(context)
     if window.kind == "chunked":
         return ask("masks", "chunked", {"chunk_size": size}, length=context.length).address()
     if window.kind == "bidirectional":

@@ -20,6 +20,7 @@ from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading, kind
 from service.models.sizes import size
+from service.models.windows import causal_mask, padding_mask
 
 TOWERS = ("vision-tower", "audio-tower")
 OFFSET_RULES = {0: "none", 2: "opt"}
@@ -58,7 +59,7 @@ def positions(reading: Reading, context: Context) -> list[Use]:
     uses = [use for row in group.get("uses", ()) for use in _use(reading, context, row)]
     wanted = group.get("tables_when", {}).items()
     if group.get("tables", True) is False or not all(_holds(reading, key, value) for key, value in wanted):
-        return uses
+        return _with_masks(reading, context, uses)
     skipped = tuple(group.get("skip", ()))
     ignored = _ignored(reading)
     learned = [
@@ -66,8 +67,38 @@ def positions(reading: Reading, context: Context) -> list[Use]:
         for table in _measured()["types"].get(name, ())
         if not table["tensor"].startswith(skipped or "\0")
     ]
-    found = [*learned, *uses]
+    found = _with_masks(reading, context, [*learned, *uses])
     return [replace(found[0], notes=(*found[0].notes, *ignored)), *found[1:]] if found and ignored else found
+
+
+def _with_masks(reading: Reading, context: Context, uses: list[Use]) -> list[Use]:
+    """The mask of the attention behind, with the first use of each stack that has none."""
+    rule = reading.type.rule
+    own = {"both": padding_mask, "causal": causal_mask}.get(rule.get("sees", ""))
+    crosses = bool(rule.get("crosses"))
+    masks = {
+        "encoder": padding_mask if crosses else None,
+        "decoder": causal_mask if crosses else own,
+        "token": own,
+        "text": own,
+    }
+    done = {_stack(use) for use in uses if "mask" in use.addresses}
+    found = []
+    for use in uses:
+        mask = masks.get(_stack(use))
+        if mask is not None and not done & ALIKE.get(_stack(use), {_stack(use)}):
+            done.add(_stack(use))
+            use = replace(use, addresses={**use.addresses, "mask": mask(context)})
+        found.append(use)
+    return found
+
+
+# Tokens and the text's attention are one stack.
+ALIKE: Mapping[str, set[str]] = {"token": {"token", "text"}, "text": {"token", "text"}}
+
+
+def _stack(use: Use) -> str:
+    return use.role.partition("-")[0]
 
 
 # Keys of other code, which patched models of these types carry.

@@ -7,6 +7,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.families.local import attention_windows, gpt_neo
 from service.models.families.rotations import clvp, musicflamingo, vjepa2
 from service.models.families.towers import (
     boxes,
@@ -228,6 +229,8 @@ def reformer(reading: Reading, _context: Context) -> Iterator[Use]:
 
 
 SPECIAL: Mapping[str, Special] = {
+    "attention_windows": attention_windows,
+    "gpt_neo": gpt_neo,
     "boxes": boxes,
     "clvp": clvp,
     "florence": florence,
