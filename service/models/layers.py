@@ -77,7 +77,9 @@ def _stated(reading: Reading, key: str, rule: Rule | None) -> list[str] | None:
     if count is not None and len(stated.value) != count:
         detail = f"{key} has {len(stated.value)} entries and num_hidden_layers is {count}: one for each layer is needed"
         raise Refusal(stated.key, "shape", detail, limit=count, requested=len(stated.value))
-    return [_label(stated, place, each) for place, each in enumerate(stated.value)]
+    labels = [_label(stated, place, each) for place, each in enumerate(stated.value)]
+    # Dory's files count attention and the MLP behind it as two layers, the class as one.
+    return labels[::2] if rule and rule.get("paired") in labels else labels
 
 
 def _label(stated: Value, place: int, label: object) -> str:

@@ -146,7 +146,13 @@ class Reading:
 
     def layers(self) -> int:
         """How many layers there are."""
-        return int(self.needed("num_hidden_layers", 1, MOST_LAYERS).value)
+        return int((self.counted() or self.needed("num_hidden_layers", 1, MOST_LAYERS)).value)
+
+    def counted(self) -> Value | None:
+        """The layers that the file counts; a class may keep the number under a name of its own once it is built."""
+        own = self.type.rule.get("layer_count")
+        found = self.integer(own, 1, MOST_LAYERS) if own else None
+        return found or self.integer("num_hidden_layers", 1, MOST_LAYERS)
 
     def list_of(self, key: str) -> Value | None:
         """A list; None where there is none, or null."""

@@ -71,7 +71,8 @@ def located(given: Mapping[str, Any], where: str, source: Any) -> Keys:
 
 
 def class_block(reading: Reading) -> Keys | None:
-    own = reading.type.rule.get("rope_default") or reading.type.fields.get("rope_parameters")
+    told = reading.given.get("rope_parameters")
+    own = told or reading.type.rule.get("rope_default") or reading.type.fields.get("rope_parameters")
     return located(own, reading.at("rope_parameters"), "class default") if own else None
 
 

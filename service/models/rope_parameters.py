@@ -91,7 +91,8 @@ def parameters_of(
     if turned is not None:
         found["rotary_dim"] = turned
     found["rope_type"] = block.keys["rope_type"]
-    dropped = _dropped(reading, block)
+    # The longest context is the model's: `_lengths` has it where it counts.
+    dropped = ("max_position_embeddings", *_dropped(reading, block))
     for name in TAKES.get(block.rope_type, ()):
         if name in block.keys and name not in dropped:
             found[name] = block.keys[name]

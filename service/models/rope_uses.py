@@ -11,7 +11,7 @@ from service.models.layer_rules import numbers_of, turning
 from service.models.layers import WITHOUT_ATTENTION, layer_types
 from service.models.per_layer import Entry, entries, of_layer, same
 from service.models.plan import Address, Use, Value
-from service.models.reading import MOST_LAYERS, Reading
+from service.models.reading import Reading
 from service.models.rope_blocks import rope_blocks
 from service.models.rope_keys import Block
 from service.models.rope_parameters import parameters_of
@@ -54,7 +54,7 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
 
 def _groups(reading: Reading, labels: Sequence[str] | None) -> list[Group]:
     turns = turning(reading)
-    stated = reading.integer("num_hidden_layers", 1, MOST_LAYERS)
+    stated = reading.counted()
     crossing = _crossing(reading)
     own = entries(reading, labels, len(labels) if labels is not None else stated.value if stated else 0)
     if labels is None and turns is None and not own and not crossing:
