@@ -99,7 +99,8 @@ def parameters_of(
     _lengths(reading, block, found, context)
     if _crashes(reading, block):
         notes.append(
-            f"transformers fails on {block.rope_type} without head_dim; the plan is that of {found['dim'].value}"
+            f"transformers fails on {block.rope_type} here; the plan is what the file says, for heads of "
+            f"{found['dim'].value}"
         )
     return {**found, **_convention(reading, block, context, notes)}, notes
 
@@ -160,7 +161,10 @@ def _odd_width(found: Mapping[str, Value], share: Value, notes: list[str]) -> di
 
 
 def _crashes(reading: Reading, block: Block) -> bool:
-    """Some classes leave head_dim null, and these scalings of transformers cannot do with that."""
+    """Some classes leave head_dim null, and these scalings of transformers cannot do with that; dots3.note's layers
+    differ in a number that one of them asks of all."""
+    if block.rope_type in reading.type.rule.get("fails_on", ()) and reading.vllm is None:
+        return True
     scaled = block.rope_type in ("yarn", "dynamic", "longrope")
     return scaled and bool(reading.type.rule.get("null_head")) and reading.document.get("head_dim") is None
 

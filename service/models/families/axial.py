@@ -139,7 +139,9 @@ def _base(reading: Reading) -> Value:
     if reading.type.name in ("dinov3_vit", "sapiens2"):
         for key in ("rope_parameters", "rope_scaling"):
             given = reading.object(key) or {}
-            if given.get("rope_type", given.get("type", "default")) in ("yarn", "llama3"):
+            named = given.get("rope_type", given.get("type", "default"))
+            # transformers checks the block, though nothing reads it.
+            if named in ("yarn", "llama3") or (named == "proportional" and "rope_theta" not in given):
                 detail = f"{reading.type.name} turns unscaled only, by the top level's rope_theta"
                 raise Refusal(reading.at(key), "unsupported", detail)
         found = reading.number("rope_theta")

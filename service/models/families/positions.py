@@ -6,7 +6,7 @@ keys. `positions.json` is kept by hand: which scheme with which parameters, and 
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
@@ -15,6 +15,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.families.resizing import patches, resized
 from service.models.families.special import SPECIAL
 from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
@@ -125,7 +126,7 @@ def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group
     addresses = {"lookup": ask("learned", "lookup", rule, **more).address()}
     initial = ask("encodings", "learned", {"rows": rows, "dim": dim, **rule}, std="0.02", **more)
     addresses["initial"] = initial.address()
-    return Use(
+    use = Use(
         role=_role(table["tensor"], context),
         scope=reading.where,
         model_type=reading.type.name,
@@ -136,6 +137,16 @@ def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group
         notes=(*group.get("notes", ()),),
         addresses=addresses,
     )
+    return _of_patches(reading, use, table["shape"])
+
+
+def _of_patches(reading: Reading, use: Use, shape: Sequence[Any]) -> Use:
+    """With what the class does for a picture of another size, where rows are patches."""
+    found = patches(shape)
+    if found is None:
+        return use
+    role = use.role if use.role in TOWERS else "vision-tower"
+    return resized(reading, replace(use, role=role), *found)
 
 
 def _flat(axes: list[Value], reading: Reading) -> Value:
@@ -176,7 +187,7 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
     scheme = tuple(row["scheme"].split("/")) if "scheme" in row else None
     parameters = {name: _parameter(reading, spec) for name, spec in row.get("parameters", {}).items()}
     facts = {name: _fact(reading, spec) for name, spec in row.get("facts", {}).items()}
-    yield Use(
+    use = Use(
         role=row.get("role") or (context.role if context.role in TOWERS else "text-attention"),
         scope=reading.where,
         model_type=reading.type.name,
@@ -187,6 +198,8 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
         notes=tuple(row.get("notes", ())),
         addresses=_addresses(context, row, parameters),
     )
+    shape = row.get("facts", {}).get("table", ()) if use.encoding == "learned" else ()
+    yield _of_patches(reading, use, shape)
 
 
 def _holds(reading: Reading, key: str, wanted: Any) -> bool:

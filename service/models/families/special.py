@@ -9,6 +9,7 @@ from service.models.addresses import ask
 from service.models.context import Context
 from service.models.families.local import attention_windows, gpt_neo
 from service.models.families.rotations import clvp, musicflamingo, vjepa2
+from service.models.families.timm import timm
 from service.models.families.towers import (
     boxes,
     dab_detr,
@@ -17,7 +18,6 @@ from service.models.families.towers import (
     pvt,
     sam_prompt,
     spectrogram,
-    timm,
     videomae,
     vit_mae,
     vivit,
