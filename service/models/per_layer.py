@@ -26,7 +26,7 @@ def entries(reading: Reading, labels: Sequence[str] | None, count: int) -> dict[
     given = reading.object(KEY)
     if given is None:
         return _of_the_class(reading, labels)
-    found = {}
+    found: dict[int, Entry] = {}
     for name, entry in given.items():
         where = pointer(reading.at(KEY), str(name))
         if not str(name).isdecimal() or int(str(name)[:9]) >= count:

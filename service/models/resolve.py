@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
+from itertools import chain
 from typing import Any
 
 from service.engine.errors import Refusal
@@ -12,7 +14,7 @@ from service.models.gguf import gguf_plan, is_gguf
 from service.models.known import ModelType, assumable, known, model_type, nearest_types
 from service.models.nearest import echo
 from service.models.plan import Plan, Use
-from service.models.reading import Reading, kind, pointer
+from service.models.reading import OLDER, Reading, kind, pointer
 from service.models.stacks import cross_attention
 
 MOST_DEPTH = 6
@@ -103,7 +105,41 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
         uses.append(_unknown(reading, context, depth))
     if reading.type.rule.get("crosses"):
         uses.append(cross_attention(reading, context))
-    return uses
+    said = misspelt(reading)
+    return [replace(uses[0], notes=(*uses[0].notes, *said)), *uses[1:]] if uses and said else uses
+
+
+# Keys beside the RoPE block that decide something about positions in most classes.
+WATCHED = (
+    "rope_theta",
+    "rope_scaling",
+    "rope_parameters",
+    "partial_rotary_factor",
+    "head_dim",
+    "hidden_size",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "max_position_embeddings",
+    "original_max_position_embeddings",
+    "sliding_window",
+    "layer_types",
+)
+
+
+MOST_WATCHED = 512
+
+
+def misspelt(reading: Reading) -> list[str]:
+    """Keys that no class reads and that look like one that decides something: transformers ignores them silently."""
+    known = {*reading.type.fields, *reading.type.aliases, *reading.given, *OLDER, *chain.from_iterable(OLDER.values())}
+    found = []
+    for key in list(reading.document)[:MOST_WATCHED]:
+        if not isinstance(key, str) or key in known or key in WATCHED or len(key) > 64:
+            continue
+        near = get_close_matches(key, WATCHED, 1, 0.9)
+        if near and near[0] not in reading.document:
+            found.append(f"{reading.at(key)} is read by nothing: did you mean {near[0]}?")
+    return found[:8]
 
 
 PICTURES, SOUND = ("image_size", "patch_size", "num_channels"), ("num_mel_bins", "conv_dim")

@@ -11,7 +11,9 @@ SLIDING = ("sliding_attention", "hybrid_sliding", "reference_sliding_attention")
 def sees_both(reading: Reading, context: Context) -> bool:
     """Whether queries see the keys behind them too: by the class, or of a class with two stacks by the stack."""
     rule = reading.type.rule.get("sees")
-    return rule == "both" or (rule == "by-role" and context.role == "encoder-attention")
+    # BERT and its kin see what is before them only where the file makes decoders of them.
+    both = rule == "both" and reading.document.get("is_decoder") is not True
+    return both or (rule == "by-role" and context.role == "encoder-attention")
 
 
 def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Window | None, Value | None]:
@@ -21,25 +23,33 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
         size = reading.integer("attention_chunk_size")
         return (None, None) if size is None else (Window("chunked", size.value), size)
     slides = rule.get("slides") if label is None else rule.get("slides") == "all" and label == "full_attention"
-    if label not in SLIDING and not slides:
-        return None, None
     key = rule.get("window", "sliding_window")
-    size = reading.integer(key, 0)
+    size = reading.integer(key, 0) if label in SLIDING or slides else None
     if size is None or (rule.get("window_if") and not reading.flag(rule["window_if"])):
         return None, None
-    if rule.get("both_ways"):
-        size = size.replaced(size.value // rule["both_ways"])
-        return Window("bidirectional", size.value), size
-    if rule.get("bidirectional_half") and _both(reading):
-        # The class turns w into w // 2 + 1 and sees |i - j| < that.
-        size = size.replaced(size.value // 2)
-        return Window("bidirectional", size.value), size
+    return _both_ways(reading, size, context) or _before(reading, size)
+
+
+def _both_ways(reading: Reading, size: Value, context: Context) -> tuple[Window, Value] | None:
+    """A window on either side of the query, as the class makes it of the number of the file."""
+    rule = reading.type.rule
     if rule.get("window_halves"):
         # T5Gemma 2's encoder: an even window sees one key more ahead than behind.
-        size = size.replaced((size.value + 1) // 2 - 1)
-        return Window("bidirectional", size.value, ahead=_found(reading, key) // 2), size
-    if sees_both(reading, context):
-        return Window("bidirectional", size.value), size
+        behind = size.replaced((size.value + 1) // 2 - 1)
+        return Window("bidirectional", behind.value, ahead=size.value // 2), behind
+    if rule.get("both_ways"):
+        size = size.replaced(size.value // rule["both_ways"])
+    elif rule.get("bidirectional_half") and _asked_for(reading):
+        # The class turns w into w // 2 + 1 and sees |i - j| < that.
+        size = size.replaced(size.value // 2)
+    elif not sees_both(reading, context):
+        return None
+    return Window("bidirectional", size.value), size
+
+
+def _before(reading: Reading, size: Value) -> tuple[Window | None, Value | None]:
+    """A window that ends with the query."""
+    rule = reading.type.rule
     if rule.get("window_divided"):
         size = size.replaced(size.value // rule["window_divided"])
     if reading.vllm and "window_more" in reading.vllm:
@@ -47,11 +57,7 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
     return (None, None) if size.value == 0 else (Window("sliding", size.value), size)
 
 
-def _found(reading: Reading, key: str) -> int:
-    return int(reading.needed(key).value)
-
-
-def _both(reading: Reading) -> bool:
+def _asked_for(reading: Reading) -> bool:
     given = reading.find("use_bidirectional_attention")
     return given is not None and given.value in (True, "all")
 
@@ -65,9 +71,7 @@ def causal_mask(context: Context) -> Address:
     return ask("masks", "causal", {}, length=context.length).address()
 
 
-def mask_addresses(
-    reading: Reading, window: Window | None, size: Value | None, context: Context
-) -> dict[str, Address]:
+def mask_addresses(reading: Reading, window: Window | None, size: Value | None, context: Context) -> dict[str, Address]:
     """The mask that the model's attention adds; none where no mask of this service has the window's two sides."""
     if window is not None and window.ahead not in (None, window.size):
         return {}

@@ -61,7 +61,7 @@ def embeddings(model: Any) -> Any:
 def trained(owner: Any) -> Any:
     """Its table, filled with numbers of a normal distribution."""
     torch = library("torch")
-    table = getattr(owner, "position_embeddings", None)
+    table: Any = getattr(owner, "position_embeddings", None)
     table = getattr(owner, "position_embedding", None) if table is None else table
     table = getattr(table, "weight", table)
     with torch.no_grad():

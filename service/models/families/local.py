@@ -1,4 +1,4 @@
-"""Models with tables of positions whose attention is local: windows by layer, beside the table that tokens are given."""
+"""Models with tables of positions whose attention is local: windows by layer, beside the table of the tokens."""
 
 from collections.abc import Iterator
 
@@ -14,22 +14,24 @@ BOTH_WAYS = {"counting": "flash-left", "direction": "bidirectional"}
 NOTE = "positions are in the embeddings: nothing is added to scores"
 
 
-def _use(reading: Reading, role: str, label: str, layers: tuple[int, ...] | None, window: Window, size: Value) -> Use:
+def _sliding(
+    reading: Reading, context: Context, role: str, layers: tuple[int, ...] | None, window: Window, size: Value
+) -> Use:
     more = BOTH_WAYS if window.kind == "bidirectional" else {}
     return Use(
         role=role,
         scope=reading.where,
         model_type=reading.type.name,
         encoding="none",
-        layer_type=label,
+        layer_type="sliding_attention",
         layers=layers,
         window=window,
         notes=(NOTE,),
-        addresses={"mask": ask("masks", "sliding", {"window": size}, length="128", **more).address()},
+        addresses={"mask": ask("masks", "sliding", {"window": size}, length=context.length, **more).address()},
     )
 
 
-def attention_windows(reading: Reading, _context: Context) -> Iterator[Use]:
+def attention_windows(reading: Reading, context: Context) -> Iterator[Use]:
     """Longformer and LED's encoder: half of `attention_window` on either side, one size or one for each layer."""
     role = "encoder-attention" if reading.type.name == "led" else "text-attention"
     found = reading.find("attention_window") or code(reading, 512)
@@ -40,17 +42,19 @@ def attention_windows(reading: Reading, _context: Context) -> Iterator[Use]:
         raise Refusal(found.key, "shape", detail, limit=count.value, requested=len(listed))
     if listed is None:
         listed = [found.value] * (count.value if count else 1)
-    places = {layer: f"{found.key}/{layer}" if isinstance(found.value, list) else found.key for layer in range(len(listed))}
+    whole_key = not isinstance(found.value, list)
+    places = [found.key if whole_key else f"{found.key}/{layer}" for layer in range(len(listed))]
     by_size: dict[int, list[int]] = {}
     for layer, each in enumerate(listed):
         size = whole(Value(each, found.source, places[layer]), 2).value
         if size % 2:
-            raise Refusal(places[layer], "odd", f"attention_window is {size}: half of it is on either side, so it is even")
+            detail = f"attention_window is {size}: half of it is on either side, so it must be even"
+            raise Refusal(places[layer], "odd", detail)
         by_size.setdefault(size, []).append(layer)
     for size, layers in by_size.items():
         half = Value(size // 2, "rewritten", places[layers[0]])
         numbered = tuple(layers) if count else None
-        yield _use(reading, role, "sliding_attention", numbered, Window("bidirectional", half.value), half)
+        yield _sliding(reading, context, role, numbered, Window("bidirectional", half.value), half)
 
 
 def gpt_neo(reading: Reading, context: Context) -> Iterator[Use]:
@@ -72,7 +76,7 @@ def gpt_neo(reading: Reading, context: Context) -> Iterator[Use]:
     if layers["local"]:
         size = reading.needed("window_size")
         window = Window("sliding", size.value)
-        yield _use(reading, "text-attention", "sliding_attention", layers["local"], window, size)
+        yield _sliding(reading, context, "text-attention", layers["local"], window, size)
 
 
 def _kinds(reading: Reading) -> list[str]:
@@ -93,7 +97,8 @@ def _kinds(reading: Reading) -> list[str]:
             if name not in ("global", "local"):
                 raise Refusal(f"{where}/0", "choice", f"a kind of layer is {echo(name)}; global and local are known")
         if len(names) * times > MOST_LAYERS:
-            raise Refusal(where, "out_of_range", f"{len(names) * times} layers; {MOST_LAYERS} at most", limit=MOST_LAYERS)
+            detail = f"an entry makes {len(names) * times} layers; {MOST_LAYERS} at most"
+            raise Refusal(where, "out_of_range", detail, limit=MOST_LAYERS)
         found += names * times
     if len(found) != count:
         detail = f"attention_types is about {len(found)} layers and num_layers is {count}"

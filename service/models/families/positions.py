@@ -21,7 +21,7 @@ from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading, kind
 from service.models.sizes import size
-from service.models.windows import causal_mask, padding_mask
+from service.models.windows import causal_mask, padding_mask, sees_both
 
 TOWERS = ("vision-tower", "audio-tower")
 OFFSET_RULES = {0: "none", 2: "opt"}
@@ -75,7 +75,9 @@ def positions(reading: Reading, context: Context) -> list[Use]:
 def _with_masks(reading: Reading, context: Context, uses: list[Use]) -> list[Use]:
     """The mask of the attention behind, with the first use of each stack that has none."""
     rule = reading.type.rule
-    own = {"both": padding_mask, "causal": causal_mask}.get(rule.get("sees", ""))
+    own = None
+    if rule.get("sees") in ("both", "causal"):
+        own = padding_mask if sees_both(reading, context) else causal_mask
     crosses = bool(rule.get("crosses"))
     masks = {
         "encoder": padding_mask if crosses else None,
@@ -89,8 +91,9 @@ def _with_masks(reading: Reading, context: Context, uses: list[Use]) -> list[Use
         mask = masks.get(_stack(use))
         if mask is not None and not done & ALIKE.get(_stack(use), {_stack(use)}):
             done.add(_stack(use))
-            use = replace(use, addresses={**use.addresses, "mask": mask(context)})
-        found.append(use)
+            found.append(replace(use, addresses={**use.addresses, "mask": mask(context)}))
+        else:
+            found.append(use)
     return found
 
 
@@ -186,6 +189,8 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
         return
     scheme = tuple(row["scheme"].split("/")) if "scheme" in row else None
     parameters = {name: _parameter(reading, spec) for name, spec in row.get("parameters", {}).items()}
+    theirs = (reading.vllm or {}).get("parameters", {})
+    parameters |= {name: replace(parameters[name], value=theirs[name]) for name in theirs if name in parameters}
     facts = {name: _fact(reading, spec) for name, spec in row.get("facts", {}).items()}
     use = Use(
         role=row.get("role") or (context.role if context.role in TOWERS else "text-attention"),

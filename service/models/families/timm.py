@@ -97,10 +97,12 @@ def _perception(reading: Reading, named: Value, match: re.Match[str]) -> Iterato
         raise Refusal(named.key, "conflict", detail)
     trained = said("ref_feat_shape", int(match[3]) // int(match[2]))
     reference = trained[0].value, trained[1].value
-    token = args.get("class_token", match[1] != "gigantic") is not False
-    yield learned(
-        reading, "vision-tower", [rows * columns + token, width.value], ["resized by timm where pictures differ"], named.key
-    )
+    token = args.get("class_token", match[1] != "gigantic")
+    if not isinstance(token, bool):
+        where = pointer(reading.at("model_args"), "class_token")
+        raise Refusal(where, "type", f"class_token is {kind(token)}; true or false is needed")
+    said_of_it = ["timm resizes it for other pictures: bicubic, antialiased"]
+    yield learned(reading, "vision-tower", [rows * columns + token, width.value], said_of_it, named.key)
     dim = width.replaced(width.value // heads.value)
     parameters = {
         "dim": dim,
@@ -126,7 +128,9 @@ def _perception(reading: Reading, named: Value, match: re.Match[str]) -> Iterato
         scheme=("encodings", "rope-axes"),
         parameters={**parameters, **of_tables},
         facts={"axes": 2, "head_dim": dim.value, "pairs_per_axis": dim.value // 4, "attention_factor": 1.0},
-        notes=(f"read from the name of timm's architecture; other grids go with base_size={reference[0]},{reference[1]}",),
+        notes=(
+            f"read from the name of timm's architecture; base_size of other grids is {reference[0]},{reference[1]}",
+        ),
         addresses={
             "tables": ask("encodings", "rope-axes", {**parameters, **of_tables}).address(),
             "frequencies": ask("encodings", "rope-axes", parameters, output="frequencies").address(),
