@@ -8,7 +8,7 @@ from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.families.local import attention_windows, gpt_neo
-from service.models.families.rotations import clvp, musicflamingo, vjepa2
+from service.models.families.rotations import clvp, esm_atoms, musicflamingo, vjepa2
 from service.models.families.timm import timm
 from service.models.families.towers import (
     boxes,
@@ -231,6 +231,7 @@ def reformer(reading: Reading, _context: Context) -> Iterator[Use]:
 SPECIAL: Mapping[str, Special] = {
     "attention_windows": attention_windows,
     "gpt_neo": gpt_neo,
+    "esm_atoms": esm_atoms,
     "boxes": boxes,
     "clvp": clvp,
     "florence": florence,
