@@ -117,7 +117,11 @@ def test_a_part_under_an_older_name_of_its_type() -> None:
     assert {each.model_type for each in found.uses if each.scope == "/text_config"} == {"exaone4"}
 
 
-def test_a_part_that_is_not_known_is_said_to_be() -> None:
+def test_a_part_that_is_not_known_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one may be of a model that a later transformers brings."""
+    unknown = "EsmFold2MsaEncoderConfig"
+    monkeypatch.setattr(sys.modules["service.models.resolve"], "has_positions", lambda name: name != unknown)
+    monkeypatch.setattr(sys.modules["service.models.resolve"], "positions", lambda *_: [])
     (part,) = [each for each in resolve({"model_type": "esmfold2"}).uses if each.scope == "/msa_encoder"]
     assert (part.encoding, part.scheme, part.layers) == ("unknown", None, None)
     assert "not known here yet" in part.notes[0]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.engine.errors import Refusal
 from service.models import Use, resolve
 from tests.models.plans import answers, refusal, values
 
@@ -99,3 +100,43 @@ def test_arguments_of_timm_change_what_the_name_says() -> None:
 def test_arguments_of_timm_that_are_none(args: Any, place: str) -> None:
     found = refusal("timm_wrapper", architecture="vit_pe_core_tiny_patch16_384", model_args=args)
     assert found.parameter == place
+
+
+def atoms(**keys: Any) -> dict[str, Any]:
+    return {"model_type": "esmfold2", "atom_encoder": {"hidden_size": 96, "num_attention_heads": 4, **keys}}
+
+
+def test_atoms_of_esmfold_2() -> None:
+    """24 channels: 2 pairs an axis by 20^(-j/2), 5 of residues by 10000^(-j/5), one pair that does not turn."""
+    [use] = [use for use in resolve(atoms(num_uid_rope_pairs=5)).uses if use.scope == "/atom_encoder"]
+    found = answers(use.addresses["frequencies"])["frequencies"].ravel()
+    spatial, residues = [20 ** (-j / 2) for j in range(2)], [10_000 ** (-j / 5) for j in range(5)]
+    assert found == pytest.approx([*spatial * 3, *residues, 0.0], rel=1e-6)
+    assert use.addresses["tables"].method == "POST"
+    [relative] = [use for use in resolve({"model_type": "esmfold2"}).uses if use.encoding == "shaw"]
+    assert (values(relative)["left"], relative.facts["rows"]) == (32, 66)
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        ({"num_uid_rope_pairs": 50}, "/atom_encoder/num_spatial_rope_pairs_per_axis"),
+        ({"num_spatial_rope_pairs_per_axis": 0}, "/atom_encoder/num_spatial_rope_pairs_per_axis"),
+        ({"spatial_rope_base_frequency": 0.0, "num_uid_rope_pairs": 5}, "/atom_encoder/spatial_rope_base_frequency"),
+        ({"uid_rope_base_frequency": 1e200, "num_uid_rope_pairs": 5}, "/atom_encoder/uid_rope_base_frequency"),
+        ({"head_dim": 7}, "/atom_encoder/num_spatial_rope_pairs_per_axis"),
+    ],
+)
+def test_atoms_that_do_not_fit(keys: dict[str, Any], place: str) -> None:
+    with pytest.raises(Refusal) as found:
+        resolve(atoms(**keys))
+    assert found.value.faults[0].parameter == place
+
+
+def test_the_sinusoids_of_xlnet() -> None:
+    [plain] = resolve({"model_type": "xlnet", "attn_type": "uni"}).uses
+    assert (values(plain)["span"], values(plain)["arithmetic"]) == ("xlnet-uni", "float32")
+    [clamped] = resolve({"model_type": "xlnet", "clamp_len": 7, "bi_data": True}).uses
+    assert values(clamped)["clamp_len"] == 7
+    assert "direction=backward" in clamped.addresses["second_half_of_the_batch"].href
+    assert refusal("xlnet", attn_type="tri").parameter == "/attn_type"

@@ -166,15 +166,12 @@ def _head(reading: Reading, width_key: str, heads_key: str) -> Value:
 
 
 def esm_atoms(reading: Reading, context: Context) -> Iterator[Use]:
-    """ESMFold 2's atoms: x, y and z in space have some pairs each, the number of the residue the next, the rest none."""
+    """ESMFold 2's atoms: x, y and z in space have some pairs each, the number of the residue the next, others none."""
     head = _head_or(reading)
     axis, uid = (reading.needed(key, 0) for key in ("num_spatial_rope_pairs_per_axis", "num_uid_rope_pairs"))
     left = head.value // 2 - 3 * axis.value - uid.value
     if head.value % 2 or left < 0 or not axis.value or not uid.value:
-        detail = (
-            f"num_spatial_rope_pairs_per_axis {axis.value} of three axes and num_uid_rope_pairs {uid.value} are no pairs "
-            f"of heads that are {head.value} wide"
-        )
+        detail = f"heads are {head.value} wide: three axes of {axis.value} pairs and {uid.value} more do not fit"
         raise Refusal(axis.key, "conflict", detail)
     bases = (reading.number("spatial_rope_base_frequency"), reading.number("uid_rope_base_frequency"))
     spatial, residues = (

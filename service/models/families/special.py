@@ -8,6 +8,7 @@ from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.families.local import attention_windows, gpt_neo
+from service.models.families.relative import xlnet
 from service.models.families.rotations import clvp, esm_atoms, musicflamingo, vjepa2
 from service.models.families.timm import timm
 from service.models.families.towers import (
@@ -257,5 +258,6 @@ SPECIAL: Mapping[str, Special] = {
     "vit_mae": vit_mae,
     "vivit": vivit,
     "vjepa2": vjepa2,
+    "xlnet": xlnet,
     "yolos": yolos,
 }
