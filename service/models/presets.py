@@ -88,6 +88,7 @@ def _llama_cpp(reading: Reading, block: Block, turn: dict[str, Any], notes: list
     half = turn["pairing"] == "half"
     turn["pairing"] = "interleaved" if reading.type.rule.get("ggml") == "normal" else "half"
     if turn["pairing"] == "interleaved" and half:
-        notes.append("llama.cpp turns neighbours: its converter permutes the rows of the projections")
+        kept = "keeps" if reading.type.name == "hy_v4" else "permutes"
+        notes.append(f"llama.cpp turns neighbours: its converter {kept} the rows of the projections")
     if block.rope_type == "yarn":
         turn["truncate"] = True

@@ -135,3 +135,20 @@ def test_slopes_of_falcon() -> None:
         config = {"model_type": "falcon", "alibi": True, "hidden_size": 64, "num_attention_heads": 4}
         uses = resolve(config, Options(preset=preset)).uses  # type: ignore[arg-type]
         assert [values(use)["arithmetic"] for use in uses if use.encoding == "alibi"] == [arithmetic]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "pairing"),
+    [
+        *(
+            (name, "interleaved")
+            for name in ("llama", "mistral", "granite", "glm_moe_dsa", "youtu", "hy_v4", "cohere2_moe")
+        ),
+        *((name, "half") for name in ("qwen2", "minicpm3", "gemma2", "phi3", "gpt_neox", "falcon", "stablelm")),
+    ],
+)
+def test_what_llama_cpp_turns(model_type: str, pairing: str) -> None:
+    """The mode that `llama_model_rope_type` has for the architecture that its converter makes of the type."""
+    found = one(model_type, preset="llama.cpp")
+    assert (values(found)["pairing"], values(found)["arithmetic"]) == (pairing, "ggml")
+    assert "output_pairing" not in values(found)

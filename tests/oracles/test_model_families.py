@@ -107,8 +107,8 @@ def test_clipped_and_logarithmic_distances_of_deberta_and_sew_d(direct: Client) 
     given = {"relative_attention": True, "position_buckets": 20, "max_position_embeddings": 90}
     [use] = uses_of(direct, "sew-d", "deberta", **given)
     theirs = owner("sew_d").build_relative_position(90, 90, 20, values(use)["max_relative_positions"])[0].numpy()
-    ours = fetched(direct, use["addresses"]["tables"], length="90")
-    assert np.array_equal(next(iter(ours.values())), theirs)
+    [ours] = fetched(direct, use["addresses"]["tables"], length="90").values()
+    assert np.array_equal(ours, theirs)
 
 
 # Sinusoids of relative distances, and of positions.
@@ -215,9 +215,9 @@ def test_the_atoms_of_esmfold_2(direct: Client) -> None:
     atoms = {"hidden_size": 96, "num_attention_heads": 4, "num_uid_rope_pairs": 5}
     use = uses_of(direct, "esmfold2", "rope-axes", atom_encoder=atoms)[0]
     positions = np.concatenate([places.astype(np.float64), residues[:, None]], axis=1)
-    ours = fetched(direct, {**use["addresses"]["tables"], "body": {"positions": positions.tolist()}})
+    waves = fetched(direct, {**use["addresses"]["tables"], "body": {"positions": positions.tolist()}})
     for wave, table in zip(("cos", "sin"), theirs, strict=True):
-        assert np.abs(ours[wave] - table[0].numpy()).max() <= 4e-6
+        assert np.abs(waves[wave] - table[0].numpy()).max() <= 4e-6
     sizes = SimpleNamespace(embed=SimpleNamespace(weight=torch.zeros(1)))
     one_hot = files.EsmFold2RelativePositionEncoding._relative_position_one_hot
     index = torch.arange(50)

@@ -287,7 +287,13 @@ def test_masked_autoencoders(direct: Client) -> None:
 )
 def test_learned_tables_of_other_sizes(direct: Client, by_config: dict[str, list[Any]], name: str) -> None:
     """Sizes that are not the defaults: the table is as large as the plan says."""
-    sizes = {"max_position_embeddings": 50, "n_positions": 50, "hidden_size": 24, "n_embd": 24, "d_model": 24}
+    sizes: dict[str, Any] = {
+        "max_position_embeddings": 50,
+        "n_positions": 50,
+        "hidden_size": 24,
+        "n_embd": 24,
+        "d_model": 24,
+    }
     sizes |= {"image_size": 48, "patch_size": 8, "num_attention_heads": 4, "n_head": 4, "embedding_size": 20}
     sizes |= {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "word_embed_proj_dim": 24, "num_heads": 4}
     sizes |= {"num_layers": 2, "attention_types": [[["global", "local"], 1]]}
