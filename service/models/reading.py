@@ -169,7 +169,7 @@ def whole(value: Value, low: int = 1, high: int = MOST) -> Value:
     """The value if it is a whole number within bounds."""
     given = value.value
     name = value.key.rpartition("/")[2]
-    if isinstance(given, float) and given.is_integer() and abs(given) <= MOST:
+    if isinstance(given, float) and given.is_integer():
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int):
         detail = f"{name} is {kind(given)} ({echo(given)}); a whole number is needed"

@@ -34,9 +34,9 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     name, assumed = _type_of(config, options)
     row = model_type(name)
     uses = _walk(Reading(config, "", row, preset=options.preset), Context(options), 0)
-    notes = _beside(config)
+    notes = _beside(config, name)
     if assumed is not None:
-        notes.insert(0, f"model_type {echo(config.get('model_type'))} is not known: read by the keys alone, as {name}")
+        notes.insert(0, _assumed(config.get("model_type"), name))
     return Plan(
         model_type=str(config.get("model_type", name))[:64],
         preset=options.preset,
@@ -83,8 +83,14 @@ def unknown_type(where: str, name: str) -> Refusal:
     return Refusal(where, "unknown", detail)
 
 
-def _beside(config: Mapping[str, Any]) -> list[str]:
-    if "auto_map" in config:
+def _assumed(given: object, name: str) -> str:
+    if given == name:
+        return f"{name} is the code of a repository's own: the keys are read as that code does"
+    return f"model_type {echo(given)} is not known: read by the keys alone, as {name}"
+
+
+def _beside(config: Mapping[str, Any], name: str) -> list[str]:
+    if "auto_map" in config and known(name):
         return ["auto_map names code of the repository's own; the plan is that of transformers' class"]
     return []
 
