@@ -101,7 +101,18 @@ def models_table() -> str:
         shares = f"{100 * of_all / len(found):.1f} % | {of_backbones} | {100 * of_backbones / backbones:.1f} %"
         rows.append(f"| {kind} | {of_all} | {shares} |")
     head = f"| {len(found)} model types of transformers 5.24 | types | share | of {backbones} backbones | share |"
-    return "\n".join([head, "|---|---|---|---|---|", *rows, ""])
+    return "\n".join([head, "|---|---|---|---|---|", *rows, "", _both_ways_of_counting(found, backbones), ""])
+
+
+def _both_ways_of_counting(found: list[tuple[str, bool]], backbones: int) -> str:
+    """The share of backbones with a plan, and with the answer that there are no positions counted in."""
+    plans, without = (sum(each == kind and backbone for each, backbone in found) for kind in (KINDS[0], KINDS[2]))
+    shares = [100 * plans / backbones, 100 * (plans + without) / backbones, 100 * plans / (backbones - without)]
+    alone, both, of_those = (f"{share:.1f} %" for share in shares)
+    return (
+        f"Counting schemes alone that is {alone} of backbones; with those that have no positional encoding, and are said "
+        f"to have none (convolutions, recurrences, attention over sets), {both}; of those that have one {of_those}."
+    )
 
 
 def conventions_table() -> str:

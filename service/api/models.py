@@ -57,8 +57,8 @@ def install(app: FastAPI, resources: Resources) -> None:
         options = _options(_known_pairs(request, ("assume", "preset", "length")))
         content_type(request, binary=False)
         with Share(resources.budget) as share:
-            limits = replace(resources.body, json_bytes=min(resources.body.json_bytes, MOST_BYTES))
-            body = await read_body(request, JSON, limits, share)
+            limits = replace(resources.body, body_bytes=min(resources.body.most(JSON), MOST_BYTES))
+            body = await read_body(request, "", limits, share)
             share.take(JSON_OBJECT_FACTOR * len(body))
             content = await resources.work(lambda: orjson.dumps(_plan(body, options).document()))
         headers = [

@@ -36,7 +36,12 @@ _VALUE = _object(
 )
 _ADDRESS = _object({"method": {"type": "string", "enum": ["GET", "POST"]}, "href": TEXT, "body": OBJECT}, "body")
 _WINDOW = _object(
-    {"kind": {"type": "string", "enum": ["sliding", "chunked", "bidirectional"]}, "size": {"type": "integer"}}
+    {
+        "kind": {"type": "string", "enum": ["sliding", "chunked", "bidirectional"]},
+        "size": {"type": "integer"},
+        "ahead": {"type": "integer", "description": "Keys ahead, where a window of both sides has more of them."},
+    },
+    "ahead",
 )
 _USE = _object(
     {

@@ -30,7 +30,7 @@ class ModelType:
     backbone: bool = False
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=5)
 def _table(name: str) -> Mapping[str, Any]:
     content: Mapping[str, Any] = json.loads((files("service.models.facts") / f"{name}.json").read_text("utf-8"))
     return content
@@ -40,6 +40,11 @@ def _table(name: str) -> Mapping[str, Any]:
 def rules() -> Mapping[str, Any]:
     """The table kept by hand."""
     return _table("rules")
+
+
+def vllm() -> Mapping[str, Any]:
+    """What was read in vLLM's code: the types that it has a class of its own for, and what is different there."""
+    return _table("vllm")
 
 
 def rotation(name: str) -> Mapping[str, Any]:

@@ -46,15 +46,15 @@ def layer_types(reading: Reading) -> list[str] | None:
     key = rule.get("key_of_types", "layer_types") if rule else "layer_types"
     stated = _stated(reading, key, rule)
     if stated is not None:
-        return _mended(reading, stated, rule)
+        return _mended(reading, stated, rule, stated=True)
     if rule is None or "rule" not in rule:
         return None
     return _mended(reading, RULES[rule["rule"]](reading, rule), rule)
 
 
-def _mended(reading: Reading, labels: list[str], rule: Rule | None) -> list[str]:
-    """The last layer as the class has it, and kinds that a flag gives another name."""
-    if rule and "last" in rule and labels:
+def _mended(reading: Reading, labels: list[str], rule: Rule | None, *, stated: bool = False) -> list[str]:
+    """The last layer as the class has it, of some even where the file states another, and kinds that a flag renames."""
+    if rule and "last" in rule and labels and (rule.get("last_always") or not stated):
         labels = [*labels[:-1], rule["last"]]
     if rule and "renamed" in rule:
         flag = reading.find(rule["renamed"]["unless"])
@@ -77,7 +77,9 @@ def _stated(reading: Reading, key: str, rule: Rule | None) -> list[str] | None:
     if count is not None and len(stated.value) != count:
         detail = f"{key} has {len(stated.value)} entries and num_hidden_layers is {count}: one for each layer is needed"
         raise Refusal(stated.key, "shape", detail, limit=count, requested=len(stated.value))
-    return [_label(stated, place, each) for place, each in enumerate(stated.value)]
+    labels = [_label(stated, place, each) for place, each in enumerate(stated.value)]
+    # Dory's files count attention and the MLP behind it as two layers, the class as one.
+    return labels[::2] if rule and rule.get("paired") in labels else labels
 
 
 def _label(stated: Value, place: int, label: object) -> str:

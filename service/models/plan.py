@@ -54,13 +54,14 @@ class Address:
 @dataclass(frozen=True, slots=True)
 class Window:
     """Which keys a query sees: `sliding` the last `size`, itself included; `chunked` those of its chunk of `size`;
-    `bidirectional` `size` on either side."""
+    `bidirectional` `size` on either side, or `ahead` on the later one."""
 
     kind: Literal["sliding", "chunked", "bidirectional"]
     size: int
+    ahead: int | None = None
 
     def document(self) -> dict[str, Any]:
-        return {"kind": self.kind, "size": self.size}
+        return {"kind": self.kind, "size": self.size} | ({} if self.ahead is None else {"ahead": self.ahead})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.models.context import Context
-from service.models.known import rotation
+from service.models.known import rotation, vllm
 from service.models.plan import Value
 from service.models.reading import Reading
 from service.models.rope_keys import Block
@@ -56,6 +56,19 @@ def _turn(reading: Reading) -> dict[str, Any]:
 
 
 def _vllm(reading: Reading, block: Block, turn: dict[str, Any], notes: list[str]) -> None:
+    """vLLM's own class of the type; where it has none, what it runs is transformers' code."""
+    own = reading.vllm
+    if own is None:
+        notes.append(f"vLLM {vllm()['release']} has no class of its own for {reading.type.name}: this is transformers'")
+        return
+    for name in ("table_dtype", "compute_dtype"):
+        turn.pop(name, None)  # its tables have the number format of the vectors
+    for name in ("pairing", "output_pairing"):
+        if name in own:
+            turn[name] = own[name]
+    if turn.get("output_pairing", "") is None:
+        del turn["output_pairing"]
+    notes += [own["note"]] if "note" in own else []
     if block.rope_type == "linear":
         turn["linear_scaling"] = "position"
         notes.append("vLLM divides positions, transformers frequencies")
@@ -64,7 +77,7 @@ def _vllm(reading: Reading, block: Block, turn: dict[str, Any], notes: list[str]
         notes.append("vLLM takes the list by its max_model_len, here max_position_embeddings, for every position")
     if block.rope_type == "dynamic":
         notes.append("vLLM has one table for its max_model_len, here max_position_embeddings")
-    if block.rope_type == "yarn" and reading.type.rule.get("softmax_factor"):
+    if block.rope_type == "yarn" and own.get("yarn") == "deepseek":
         turn["mscale_rule"] = "each"
 
 
@@ -75,6 +88,7 @@ def _llama_cpp(reading: Reading, block: Block, turn: dict[str, Any], notes: list
     half = turn["pairing"] == "half"
     turn["pairing"] = "interleaved" if reading.type.rule.get("ggml") == "normal" else "half"
     if turn["pairing"] == "interleaved" and half:
-        notes.append("llama.cpp turns neighbours: its converter permutes the rows of the projections")
+        kept = "keeps" if reading.type.name == "hy_v4" else "permutes"
+        notes.append(f"llama.cpp turns neighbours: its converter {kept} the rows of the projections")
     if block.rope_type == "yarn":
         turn["truncate"] = True

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.engine.errors import Refusal
-from service.models.known import ModelType
+from service.models.known import ModelType, vllm
 from service.models.nearest import echo
 from service.models.plan import Value
 
@@ -47,6 +47,17 @@ class Reading:
     where: str
     type: ModelType
     given: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+    preset: str = ""
+
+    @property
+    def vllm(self) -> Mapping[str, Any] | None:
+        """What vLLM's own class of this type does differently; None where another preset is asked for, or there is no
+        such class."""
+        if self.preset != "vllm" or self.type.name not in vllm()["own"]:
+            return None
+        found: Mapping[str, Any] = vllm()["types"].get(self.type.name, {})
+        return found
 
     def has(self, key: str) -> bool:
         return key in self.document
@@ -62,6 +73,8 @@ class Reading:
 
     def find(self, key: str) -> Value | None:
         """What the file says, or the class: None where neither knows the key. JSON's null is a value."""
+        if key in self.fixed:
+            return self.fixed[key]
         found = [(name, self.document[name]) for name in self.names_of(key) if name in self.document]
         if found:
             self._refuse_two_values(found)
@@ -133,7 +146,13 @@ class Reading:
 
     def layers(self) -> int:
         """How many layers there are."""
-        return int(self.needed("num_hidden_layers", 1, MOST_LAYERS).value)
+        return int((self.counted() or self.needed("num_hidden_layers", 1, MOST_LAYERS)).value)
+
+    def counted(self) -> Value | None:
+        """The layers that the file counts; a class may keep the number under a name of its own once it is built."""
+        own = self.type.rule.get("layer_count")
+        found = self.integer(own, 1, MOST_LAYERS) if own else None
+        return found or self.integer("num_hidden_layers", 1, MOST_LAYERS)
 
     def list_of(self, key: str) -> Value | None:
         """A list; None where there is none, or null."""
@@ -150,7 +169,7 @@ def whole(value: Value, low: int = 1, high: int = MOST) -> Value:
     """The value if it is a whole number within bounds."""
     given = value.value
     name = value.key.rpartition("/")[2]
-    if isinstance(given, float) and given.is_integer() and abs(given) <= MOST:
+    if isinstance(given, float) and given.is_integer():
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int):
         detail = f"{name} is {kind(given)} ({echo(given)}); a whole number is needed"

@@ -1,6 +1,9 @@
 """From a configuration to a plan: the model type, the parts within, and the family that reads each of them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import chain
 from typing import Any
 
 from service.engine.errors import Refusal
@@ -11,7 +14,8 @@ from service.models.gguf import gguf_plan, is_gguf
 from service.models.known import ModelType, assumable, known, model_type, nearest_types
 from service.models.nearest import echo
 from service.models.plan import Plan, Use
-from service.models.reading import Reading, kind, pointer
+from service.models.reading import OLDER, Reading, kind, pointer
+from service.models.stacks import cross_attention
 
 MOST_DEPTH = 6
 
@@ -29,10 +33,10 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
         return gguf_plan(config, Context(options))
     name, assumed = _type_of(config, options)
     row = model_type(name)
-    uses = _walk(Reading(config, "", row), Context(options), 0)
-    notes = _beside(config)
+    uses = _walk(Reading(config, "", row, preset=options.preset), Context(options), 0)
+    notes = _beside(config, name)
     if assumed is not None:
-        notes.insert(0, f"model_type {echo(config.get('model_type'))} is not known: read by the keys alone, as {name}")
+        notes.insert(0, _assumed(config.get("model_type"), name))
     return Plan(
         model_type=str(config.get("model_type", name))[:64],
         preset=options.preset,
@@ -79,8 +83,14 @@ def unknown_type(where: str, name: str) -> Refusal:
     return Refusal(where, "unknown", detail)
 
 
-def _beside(config: Mapping[str, Any]) -> list[str]:
-    if "auto_map" in config:
+def _assumed(given: object, name: str) -> str:
+    if given == name:
+        return f"{name} is the code of a repository's own: the keys are read as that code does"
+    return f"model_type {echo(given)} is not known: read by the keys alone, as {name}"
+
+
+def _beside(config: Mapping[str, Any], name: str) -> list[str]:
+    if "auto_map" in config and known(name):
         return ["auto_map names code of the repository's own; the plan is that of transformers' class"]
     return []
 
@@ -95,10 +105,62 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
         if inner is not None:
             uses += _walk(inner, Context(context.options, _role(key, context.role)), depth + 1)
     family = family_of(reading.type)
+    context = replace(context, role=_own_role(reading, context.role))
     uses = [*positions(reading, context), *(family(reading, context) if family else ()), *uses]
     if family is None and not reading.type.parts and not has_positions(reading.type.name):
         uses.append(_unknown(reading, context, depth))
-    return uses
+    if reading.type.rule.get("crosses"):
+        uses.append(cross_attention(reading, context))
+    said = misspelt(reading)
+    return [replace(uses[0], notes=(*uses[0].notes, *said)), *uses[1:]] if uses and said else uses
+
+
+# Keys beside the RoPE block that decide something about positions in most classes.
+WATCHED = (
+    "rope_theta",
+    "rope_scaling",
+    "rope_parameters",
+    "partial_rotary_factor",
+    "head_dim",
+    "hidden_size",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "max_position_embeddings",
+    "original_max_position_embeddings",
+    "sliding_window",
+    "layer_types",
+)
+
+
+MOST_WATCHED = 512
+
+
+def misspelt(reading: Reading) -> list[str]:
+    """Keys that no class reads and that look like one that decides something: transformers ignores them silently."""
+    known = {*reading.type.fields, *reading.type.aliases, *reading.given, *OLDER, *chain.from_iterable(OLDER.values())}
+    found = []
+    for key in list(reading.document)[:MOST_WATCHED]:
+        if not isinstance(key, str) or key in known or key in WATCHED or len(key) > 64:
+            continue
+        near = get_close_matches(key, WATCHED, 1, 0.9)
+        if near and near[0] not in reading.document:
+            found.append(f"{reading.at(key)} is read by nothing: did you mean {near[0]}?")
+    return found[:8]
+
+
+PICTURES, SOUND = ("image_size", "patch_size", "num_channels"), ("num_mel_bins", "conv_dim")
+TEXT = ("max_position_embeddings", "relative_attention_num_buckets")
+
+
+def _own_role(reading: Reading, role: str) -> str:
+    """What a tower is for where no key says: by the sizes that its class has."""
+    fields = reading.type.fields
+    whole = reading.type.parts or reading.type.rule.get("crosses")
+    if role != "text-attention" or whole or any(key in fields for key in TEXT):
+        return role
+    if any(key in fields for key in PICTURES):
+        return "vision-tower"
+    return "audio-tower" if any(key in fields for key in SOUND) else role
 
 
 def _unknown(reading: Reading, context: Context, depth: int) -> Use:
@@ -125,14 +187,21 @@ def _part(reading: Reading, key: str, part: Mapping[str, Any]) -> Reading | None
     assumed = {**part.get("given", {}), **passed}
     if given is None:
         if key in rule.get("flat", ()):
-            return Reading(reading.document, reading.where, _part_type(part, {}, where, rule), passed)
+            return _within(reading, reading.document, reading.where, _part_type(part, {}, where, rule), passed)
         if part.get("optional"):
             return None
-        return Reading({}, where, _part_type(part, {}, where, rule), assumed)
+        return _within(reading, {}, where, _part_type(part, {}, where, rule), assumed)
     if not isinstance(given, dict):
         raise Refusal(where, "type", f"{key} is {kind(given)}; a JSON object is needed, or null")
     # What a class makes a part with stands for the whole part, unless the class merges it.
-    return Reading(given, where, _part_type(part, given, where, rule), assumed if rule.get("merges") else passed)
+    kept = assumed if rule.get("merges") else passed
+    return _within(reading, given, where, _part_type(part, given, where, rule), kept)
+
+
+def _within(
+    reading: Reading, document: Mapping[str, Any], where: str, row: ModelType, given: Mapping[str, Any]
+) -> Reading:
+    return Reading(document, where, row, given, preset=reading.preset)
 
 
 def _passed_down(reading: Reading, key: str) -> dict[str, Any]:
@@ -157,7 +226,10 @@ def _part_type(part: Mapping[str, Any], given: Mapping[str, Any], where: str, ru
 
 ROLES: tuple[tuple[str, str], ...] = (
     ("vision", "vision-tower"),
+    ("backbone", "vision-tower"),
     ("audio", "audio-tower"),
+    ("speech", "audio-tower"),
+    ("code2wav", "audio-tower"),
     ("encoder", "encoder-attention"),
     ("decoder", "decoder-attention"),
     ("text", "text-attention"),

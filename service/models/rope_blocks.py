@@ -9,7 +9,7 @@ says: `rules.json` tells which.
 from collections.abc import Callable, Mapping, Sequence
 
 from service.engine.errors import Refusal
-from service.models.layers import layer_types, unpadded
+from service.models.layers import WITHOUT_ATTENTION, layer_types, unpadded
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
 from service.models.rope_keys import (
@@ -91,7 +91,8 @@ def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
     if reading.document.get("rope_theta") is not None:
         notes.append(f"{reading.at('rope_theta')} has no effect: the class reads rope_parameters alone")
     raw = object_at(reading, "rope_parameters") or class_block(reading) or {}
-    wanted = [label for label in dict.fromkeys(labels) if label not in reading.type.rule.get("unturned", ())]
+    unturned = (*WITHOUT_ATTENTION, *reading.type.rule.get("unturned", ()))
+    wanted = [label for label in dict.fromkeys(labels) if label not in unturned]
     for label in wanted:
         if label not in raw:
             detail = f"rope_parameters has no {label}: the class needs one object for each type of layer"

@@ -71,7 +71,8 @@ def located(given: Mapping[str, Any], where: str, source: Any) -> Keys:
 
 
 def class_block(reading: Reading) -> Keys | None:
-    own = reading.type.rule.get("rope_default") or reading.type.fields.get("rope_parameters")
+    told = reading.given.get("rope_parameters")
+    own = told or reading.type.rule.get("rope_default") or reading.type.fields.get("rope_parameters")
     return located(own, reading.at("rope_parameters"), "class default") if own else None
 
 
@@ -144,18 +145,37 @@ def _named_type(reading: Reading, block: Keys) -> Value:
     rewritten = reading.type.rule.get("rewrites", {}).get(name)
     if name == "dynamic" and "alpha" in block and block["alpha"].value and reading.type.rule.get("alpha"):
         rewritten = "ntk_alpha"
+    if reading.vllm is not None:
+        rewritten = rewritten or VLLM_RENAMES.get(name)
+        if name == "dynamic" and "alpha" in block:
+            rewritten = "ntk_alpha"
     if name == "default" and reading.type.rope_type != "default":
         rewritten = reading.type.rope_type
     if rewritten:
         return given.replaced(rewritten)
-    allowed = reading.type.rule.get("rope_types", TYPES)
+    allowed = _allowed(reading)
     if name not in allowed:
         near = nearest(name, allowed, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        who = f"{reading.type.name} turns by in transformers"
+        who = f"{reading.type.name} turns by in {'transformers' if reading.vllm is None else 'vLLM'}"
         detail = f"rope type {echo(name)} is none that {who}{hint}: {', '.join(allowed)}"
         raise Refusal(given.key, "choice", detail)
     return given
+
+
+# What vLLM calls older names, whatever the type.
+VLLM_RENAMES: Mapping[str, str] = {"su": "longrope", "mrope": "default"}
+
+
+def _allowed(reading: Reading) -> Sequence[str]:
+    """The types of RoPE that a class takes."""
+    own: Sequence[str] = reading.type.rule.get("rope_types", TYPES)
+    if reading.vllm is None:
+        return own
+    if reading.vllm.get("yarn") == "deepseek":
+        return ("default", "yarn")  # every scaled RoPE is read as YaRN there
+    theirs: Sequence[str] = reading.vllm.get("rope_types", TYPES)
+    return theirs
 
 
 def theta_of(reading: Reading, key: str, default: Any) -> Value:
@@ -189,7 +209,7 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
         _refuse_lacking(reading, found)
     if found["rope_type"].value in SCALED_FOR:
         _trained_length(reading, found, nested=nested)
-    if nested and "truncate" in found and found["truncate"].value is False:
+    if nested and reading.vllm is None and "truncate" in found and found["truncate"].value is False:
         notes.append("truncate is ignored: transformers reads it beside the types of layer, not within one")
         del found["truncate"]
     return Block(found, nested, tuple(notes))

@@ -6,9 +6,10 @@ from service.engine.errors import Refusal
 from service.engine.numbers.single import float32_frequencies
 from service.engine.rotation.scaling import TAKES
 from service.models.context import Context
+from service.models.per_layer import KEY
 from service.models.plan import Value
 from service.models.presets import behaviour
-from service.models.reading import Reading, numeric
+from service.models.reading import Reading, numeric, pointer
 from service.models.rope_keys import Block
 
 LEAST_BASE, MOST_BASE = 1e-19, 1e100
@@ -17,10 +18,13 @@ LEAST_BASE, MOST_BASE = 1e-19, 1e100
 def head_width(reading: Reading, label: str | None) -> Value:
     """How many channels a head that turns has, by the class's own rule."""
     rule = reading.type.rule
-    key = rule.get("head_of", {}).get(label) or rule.get("head", "head_dim")
+    # A file with widths by layer leaves out what a class makes them from.
+    by_label = {} if reading.object(KEY) is not None else rule.get("head_of", {})
+    key = by_label.get(label) or rule.get("head", "head_dim")
     _refuse_null_head(reading)
     # A class without such a field takes the file's head_dim after it has set its own.
-    stated = reading.document.get("head_dim") if "head_dim" not in reading.type.fields else None
+    unknown = "head_dim" not in reading.type.fields and "head_dim" not in reading.fixed
+    stated = reading.document.get("head_dim") if unknown else None
     if stated is not None and not rule.get("head_fixed"):
         return reading.needed("head_dim")
     if "head_sum" in rule:
@@ -76,6 +80,7 @@ def parameters_of(
     notes: list[str] = []
     found: dict[str, Value] = {"dim": head_width(reading, label)}
     found |= {"base": block.keys["rope_theta"]} if "rope_theta" in block.keys else {}
+    found |= _base_in_vllm(reading)
     share = _share(reading, block, notes)
     if share is not None and _odd(found["dim"], share) and block.rope_type == "default":
         return {**_odd_width(found, share, notes), **_convention(reading, block, context, notes)}, notes
@@ -86,15 +91,39 @@ def parameters_of(
     if turned is not None:
         found["rotary_dim"] = turned
     found["rope_type"] = block.keys["rope_type"]
+    # The longest context is the model's: `_lengths` has it where it counts.
+    dropped = ("max_position_embeddings", *_dropped(reading, block))
     for name in TAKES.get(block.rope_type, ()):
-        if name in block.keys:
+        if name in block.keys and name not in dropped:
             found[name] = block.keys[name]
     _lengths(reading, block, found, context)
     if _crashes(reading, block):
         notes.append(
-            f"transformers fails on {block.rope_type} without head_dim; the plan is that of {found['dim'].value}"
+            f"transformers fails on {block.rope_type} here; the plan is what the file says, for heads of "
+            f"{found['dim'].value}"
         )
     return {**found, **_convention(reading, block, context, notes)}, notes
+
+
+def _base_in_vllm(reading: Reading) -> dict[str, Value]:
+    """DBRX: vLLM takes the base that transformers leaves unread, within `attn_config`."""
+    path = reading.vllm.get("theta") if reading.vllm else None
+    if path is None:
+        return {}
+    block, key = path
+    given = (reading.object(block) or {}).get(key)
+    if given is None:
+        return {}
+    return {"base": numeric(Value(given, "config", pointer(reading.at(block), key)))}
+
+
+def _dropped(reading: Reading, block: Block) -> tuple[str, ...]:
+    """Keys that vLLM's class of the type does not hand on."""
+    if reading.vllm is None:
+        return ()
+    if block.rope_type == "yarn" and reading.vllm.get("yarn") == "deepseek":
+        return ("attention_factor", "truncate")
+    return tuple(reading.vllm.get("drops", ()))
 
 
 def _convention(reading: Reading, block: Block, context: Context, notes: list[str]) -> dict[str, Value]:
@@ -132,7 +161,10 @@ def _odd_width(found: Mapping[str, Value], share: Value, notes: list[str]) -> di
 
 
 def _crashes(reading: Reading, block: Block) -> bool:
-    """Some classes leave head_dim null, and these scalings of transformers cannot do with that."""
+    """Some classes leave head_dim null, and these scalings of transformers cannot do with that; dots3.note's layers
+    differ in a number that one of them asks of all."""
+    if block.rope_type in reading.type.rule.get("fails_on", ()) and reading.vllm is None:
+        return True
     scaled = block.rope_type in ("yarn", "dynamic", "longrope")
     return scaled and bool(reading.type.rule.get("null_head")) and reading.document.get("head_dim") is None
 
@@ -142,6 +174,9 @@ def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
     share = block.keys.get("partial_rotary_factor")
     if share is None or share.value == 1:
         return None
+    if reading.vllm is not None:
+        # vLLM's get_rope turns the share of any model that states one; some of its classes hand none over.
+        return None if reading.vllm.get("partial") == "ignored" else share
     if block.rope_type == "default" and not reading.type.rotary.startswith("partial"):
         notes.append(f"{share.key} has no effect: unscaled, the class turns the whole head")
         return None
@@ -151,10 +186,10 @@ def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
 def _lengths(reading: Reading, block: Block, found: dict[str, Value], context: Context) -> None:
     """The longest context, where it decides something, and the length that a first call of the model has."""
     longest = reading.integer("max_position_embeddings")
-    ratio = block.rope_type in ("yarn", "longrope") and ("factor" not in found or context.options.preset == "vllm")
+    ratio = block.rope_type in ("yarn", "longrope") and ("factor" not in found or reading.vllm is not None)
     if longest is not None and (ratio or block.rope_type == "dynamic"):
         found["max_position_embeddings"] = longest
     if block.rope_type in ("dynamic", "longrope"):
-        whole = context.options.preset == "vllm" and longest is not None
+        whole = reading.vllm is not None and longest is not None
         length = longest.value if whole and longest is not None else context.options.length
         found["seq_len"] = Value(length, "rewritten", longest.key if longest else reading.where)

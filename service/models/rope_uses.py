@@ -1,22 +1,24 @@
 """The uses of rotary models: one for each kind of layer, with the tables, the rotation and the mask it computes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from service.engine.errors import Refusal
 from service.models.addresses import Asked, ask
 from service.models.context import Context
-from service.models.layer_rules import turning
+from service.models.layer_rules import numbers_of, turning
 from service.models.layers import WITHOUT_ATTENTION, layer_types
+from service.models.per_layer import Entry, entries, of_layer, same
 from service.models.plan import Address, Use, Value
-from service.models.reading import MOST_LAYERS, Reading
+from service.models.reading import Reading
 from service.models.rope_blocks import rope_blocks
 from service.models.rope_keys import Block
 from service.models.rope_parameters import parameters_of
 from service.models.sections import sections_address
+from service.models.stacks import CROSS, cross_attention, of_stacks
 from service.models.temperatures import temperature_of
-from service.models.windows import mask_address, window_of
+from service.models.windows import mask_addresses, window_of
 
 # What only the rotation knows, and tables have no use for.
 OF_ROTATION = ("output_pairing", "table_dtype", "compute_dtype", "rotary_channels")
@@ -29,6 +31,7 @@ class Group:
     label: str | None
     turns: bool
     layers: tuple[int, ...] | None
+    own: Entry = field(default_factory=dict)
 
 
 def rope_uses(reading: Reading, context: Context) -> list[Use]:
@@ -37,26 +40,41 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
     found = rope_blocks(reading, list(dict.fromkeys(labels or ())))
     uses = []
     for group in _groups(reading, labels):
+        layer = of_layer(reading, group.own)
         block = _block_of(reading, found.blocks, group)
         notes = tuple(dict.fromkeys([*found.notes, *(block.notes if block else ())]))
-        if block is None or not group.turns:
-            uses.append(_without(reading, context, group))
+        if group.label == CROSS:
+            uses.append(cross_attention(reading, context, group.layers))
+        elif block is None or not group.turns:
+            uses.append(_without(layer, context, group))
         else:
-            uses.append(_with(reading, context, group, block, notes))
-    return uses
+            uses.append(_with(layer, context, group, block, notes))
+    return of_stacks(reading, context, uses)
 
 
 def _groups(reading: Reading, labels: Sequence[str] | None) -> list[Group]:
     turns = turning(reading)
-    if labels is None and turns is None:
-        stated = reading.integer("num_hidden_layers", 1, MOST_LAYERS)
+    stated = reading.counted()
+    crossing = _crossing(reading)
+    own = entries(reading, labels, len(labels) if labels is not None else stated.value if stated else 0)
+    if labels is None and turns is None and not own and not crossing:
         return [Group(None, True, None if stated is None else tuple(range(stated.value)))]
-    count = len(labels) if labels is not None else len(turns or ())
-    groups: dict[tuple[str | None, bool], list[int]] = {}
+    count = len(labels) if labels is not None else len(turns) if turns is not None else reading.layers()
+    groups: dict[Any, list[int]] = {}
     for layer in range(count):
-        key = (labels[layer] if labels else None, turns[layer] if turns else True)
+        label = CROSS if layer in crossing else labels[layer] if labels else None
+        key = (label, turns[layer] if turns else True, same(own.get(layer, {}), label))
         groups.setdefault(key, []).append(layer)
-    return [Group(label, turned, tuple(layers)) for (label, turned), layers in groups.items()]
+    return [
+        Group(label, turned, tuple(layers), own.get(layers[0], {})) for (label, turned, _), layers in groups.items()
+    ]
+
+
+def _crossing(reading: Reading) -> tuple[int, ...]:
+    """Layers of the decoder's stack that attend to another stack only (Mllama)."""
+    rule = reading.type.rule.get("cross_layers")
+    listed = reading.list_of(rule) if rule else None
+    return () if listed is None else tuple(numbers_of(listed))
 
 
 def _block_of(reading: Reading, blocks: Mapping[str | None, Block | None], group: Group) -> Block | None:
@@ -90,10 +108,10 @@ def _condition(reading: Reading, condition: Mapping[str, Any]) -> bool:
 def _without(reading: Reading, context: Context, group: Group) -> Use:
     """Layers that know no positions."""
     attends = group.label not in WITHOUT_ATTENTION
-    window, size = window_of(reading, group.label) if attends else (None, None)
+    window, size = window_of(reading, group.label, context) if attends else (None, None)
     facts, addresses, notes = temperature_of(reading, None, context, turned=False)
     if attends:
-        addresses = {**addresses, "mask": mask_address(reading, window, size, context)}
+        addresses = {**addresses, **mask_addresses(reading, window, size, context)}
     said = "these layers have no positional encoding" if attends else f"{group.label}: no attention, nothing turns"
     return Use(
         role=context.role,
@@ -113,13 +131,13 @@ def _with(reading: Reading, context: Context, group: Group, block: Block, notes:
     parameters, extra = parameters_of(reading, group.label, block, context)
     shared = {name: value for name, value in parameters.items() if name not in OF_ROTATION}
     tables = _asked(shared, context)
-    window, size = window_of(reading, group.label)
+    window, size = window_of(reading, group.label, context)
     facts, addresses, more = temperature_of(reading, block, context, turned=True)
     axes, said = sections_address(reading, block, shared, context)
     addresses = {
         **_addresses(shared, parameters, tables),
         **axes,
-        "mask": mask_address(reading, window, size, context),
+        **mask_addresses(reading, window, size, context),
         **addresses,
     }
     return Use(

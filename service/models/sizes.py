@@ -6,6 +6,7 @@
 {"ratio": ["hidden_size", "num_attention_heads"]}
 {"grid": ["image_size", "patch_size"], "plus": 1}   patches of a picture, and what stands before them
 {"side": ["image_size", "patch_size"]}       patches along the first axis
+{"first": "key"}, {"last": "key"}            of a list
 {"square": "key"}, {"distances": "window_size"}     k * k, and 2 k - 1
 {"sum": [...]}, {"product": [...]}           of sizes
 """
@@ -60,6 +61,10 @@ def _term(reading: Reading, spec: Mapping[str, Any]) -> Value:  # noqa: PLR0911 
     if "distances" in spec:
         window = reading.needed(spec["distances"])
         return window.replaced(2 * window.value - 1)
+    for word, place in (("first", 0), ("last", -1)):
+        if word in spec:
+            key, listed = numbers(reading, spec[word])
+            return Value(listed[place], "rewritten", key)
     if "grid" in spec:
         key, patches = grid(reading, *spec["grid"])
         return Value(prod(patches), "rewritten", key)

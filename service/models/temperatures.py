@@ -6,7 +6,7 @@ from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.plan import Address, Value
-from service.models.reading import Reading, kind
+from service.models.reading import Reading, kind, numeric, pointer
 from service.models.rope_keys import Block
 
 Found = tuple[dict[str, Any], dict[str, Address], tuple[str, ...]]
@@ -37,7 +37,7 @@ def _llama4(reading: Reading, context: Context) -> Found:
     if not tuned.value:
         return NONE
     longest = reading.integer("max_position_embeddings")
-    if context.options.preset == "vllm" and longest is not None and longest.value <= 32_768:
+    if reading.vllm is not None and longest is not None and longest.value <= 32_768:
         return {}, {}, ("vLLM tunes the temperature only where its max_model_len is above 32768",)
     found = {
         "schedule": Value("llama4", "config" if reading.has("attn_temperature_tuning") else "class default", tuned.key)
@@ -53,6 +53,8 @@ def _llama4(reading: Reading, context: Context) -> Found:
 
 
 def _ministral(reading: Reading, block: Block, context: Context) -> Found:
+    if reading.vllm and reading.vllm.get("temperature"):
+        return _of_mistrals_format(reading, context, reading.vllm["temperature"])
     beta = block.keys.get("llama_4_scaling_beta")
     length = block.keys.get("original_max_position_embeddings")
     if beta is None or not beta.value or length is None:
@@ -62,6 +64,20 @@ def _ministral(reading: Reading, block: Block, context: Context) -> Found:
         "floor_scale": length,
         "attn_scale": beta,
     }
+    return _answer(found, context, "1 + beta ln(1 + floor(p / original_max_position_embeddings)), after the rotation")
+
+
+def _of_mistrals_format(reading: Reading, context: Context, key: str) -> Found:
+    """vLLM reads the temperature under the name that Mistral's own params.json has for it, and there alone."""
+    given = reading.object(key)
+    if given is None:
+        return {}, {}, (f"vLLM reads the temperature from {key}, as Mistral's params.json has it: none is stated here",)
+    names = {"floor_scale": "original_max_position_embeddings", "attn_scale": "beta"}
+    found = {"schedule": Value("ministral3", "class default", f"{reading.where}/model_type")}
+    for ours, theirs in names.items():
+        if given.get(theirs) is None:
+            raise Refusal(pointer(reading.at(key), theirs), "missing", f"{theirs} is missing in {key}")
+        found[ours] = numeric(Value(given[theirs], "config", pointer(reading.at(key), theirs)))
     return _answer(found, context, "1 + beta ln(1 + floor(p / original_max_position_embeddings)), after the rotation")
 
 

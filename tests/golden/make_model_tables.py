@@ -12,6 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -37,6 +38,7 @@ PICTURE = re.compile(r"(image_size|input_size|img_size)$")
 PATCH = ("patch_size", "patch_stride", "tubelet_size")
 
 
+@lru_cache(maxsize=1)
 def classes() -> dict[str, list[Any]]:
     """The model classes of each configuration class, by its name."""
     transformers = library("transformers")

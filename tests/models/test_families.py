@@ -35,7 +35,7 @@ def only(document: dict[str, Any]) -> Use:
 
 def test_sizes_of_a_tower_that_are_no_sizes() -> None:
     key = "memory_attention_rope_feat_sizes"
-    for sizes in (["a", "b"], [16, True], [16, 0], [16, 1.5]):
+    for sizes in (["a", "b"], [16, True], [16, 0], [16, 1.5], [16], None):
         place, detail = refused(model_type="edgetam_video", **{key: sizes})
         assert place == f"/{key}"
         assert "such as [64, 64]" in detail

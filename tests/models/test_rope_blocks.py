@@ -326,3 +326,17 @@ def test_code_of_repositories_on_request() -> None:
     refused = refusal("chatglm")
     assert refused.parameter == "/model_type"
     assert "assume=chatglm" in refused.detail
+
+
+def test_scaling_that_the_library_fails_on() -> None:
+    """dots3.note: longrope asks all layers for a number that theirs differ in; what the file says is told."""
+    block = {"rope_type": "longrope", "original_max_position_embeddings": 2048, "factor": 4.0, "rope_theta": 1e4}
+    lists = {"short_factor": [1.0] * 32, "long_factor": [2.0] * 32}
+    found = plan("dots3_note_text", rope_parameters={**block, **lists}, hidden_size=4096, num_attention_heads=32)
+    assert all(any("transformers fails on longrope here" in note for note in use.notes) for use in found.uses)
+
+
+def test_a_block_that_dinov3_does_not_read() -> None:
+    base = plan("dinov3_vit", rope_scaling={"rope_type": "linear", "factor": 2.0}, rope_theta=77.0).uses[-1]
+    assert values(base)["base"] == 77.0
+    assert refusal("dinov3_vit", rope_scaling={"rope_type": "proportional"}).parameter == "/rope_scaling"

@@ -184,7 +184,8 @@ def test_frames_that_turn_by_seconds() -> None:
     [
         ("resnet50", "none"),
         ("fastvit_mci3", "convolution"),
-        ("vit_pe_core_large_patch14_336", "unknown"),
+        ("vit_pe_core_large_patch14_336", "learned"),
+        ("vit_base_patch16_224", "unknown"),
         (3, "unknown"),
     ],
 )

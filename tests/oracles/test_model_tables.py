@@ -275,13 +275,28 @@ def test_masked_autoencoders(direct: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["bert", "roberta", "opt", "gpt2", "bart", "clip_vision_model", "vit", "deit", "layoutlm", "albert"]
+    "name",
+    [
+        *("albert", "bart", "bert", "bigbird_pegasus", "biogpt", "blenderbot", "blenderbot-small", "camembert"),
+        *("canine", "clip_vision_model", "data2vec-text", "deberta", "deberta-v2", "deit", "dinov2", "distilbert"),
+        *("electra", "gpt2", "gpt_bigcode", "gpt_neo", "ibert", "idefics2_vision", "idefics3_vision"),
+        *("layoutlm", "layoutlmv3", "led", "longformer", "mbart", "mobilebert", "mpnet", "mvp", "openai-gpt", "opt"),
+        *("plbart", "roberta", "siglip_vision_model", "smolvlm_vision", "visual_bert", "vit", "vitdet", "xlm"),
+        "xlm-roberta",
+    ],
 )
 def test_learned_tables_of_other_sizes(direct: Client, by_config: dict[str, list[Any]], name: str) -> None:
     """Sizes that are not the defaults: the table is as large as the plan says."""
-    sizes = {"max_position_embeddings": 50, "n_positions": 50, "hidden_size": 24, "n_embd": 24, "d_model": 24}
+    sizes: dict[str, Any] = {
+        "max_position_embeddings": 50,
+        "n_positions": 50,
+        "hidden_size": 24,
+        "n_embd": 24,
+        "d_model": 24,
+    }
     sizes |= {"image_size": 48, "patch_size": 8, "num_attention_heads": 4, "n_head": 4, "embedding_size": 20}
-    sizes |= {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "word_embed_proj_dim": 24}
+    sizes |= {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "word_embed_proj_dim": 24, "num_heads": 4}
+    sizes |= {"num_layers": 2, "attention_types": [[["global", "local"], 1]]}
     fields = library("transformers").CONFIG_MAPPING[name].__dataclass_fields__
     given = {key: value for key, value in sizes.items() if key in fields}
     model = built(name, given, by_config)

@@ -139,7 +139,9 @@ def _base(reading: Reading) -> Value:
     if reading.type.name in ("dinov3_vit", "sapiens2"):
         for key in ("rope_parameters", "rope_scaling"):
             given = reading.object(key) or {}
-            if given.get("rope_type", given.get("type", "default")) in ("yarn", "llama3"):
+            named = given.get("rope_type", given.get("type", "default"))
+            # transformers checks the block, though nothing reads it.
+            if named in ("yarn", "llama3") or (named == "proportional" and "rope_theta" not in given):
                 detail = f"{reading.type.name} turns unscaled only, by the top level's rope_theta"
                 raise Refusal(reading.at(key), "unsupported", detail)
         found = reading.number("rope_theta")
@@ -164,10 +166,11 @@ def _example(reading: Reading, merge: int, row: Mapping[str, Any]) -> Value:
     """The patches of the picture that the configuration names, else of a small one that fits the blocks."""
     if row.get("memory"):
         sizes = reading.find("memory_attention_rope_feat_sizes")
-        if sizes is not None and isinstance(sizes.value, (list, tuple)) and len(sizes.value) == 2:
-            if any(type(each) is not int or each < 1 for each in sizes.value):
-                raise Refusal(sizes.key, "type", "two sizes are needed, rows and columns, such as [64, 64]")
-            return Value(list(sizes.value), sizes.source, sizes.key)
+        given = sizes.value if sizes is not None and isinstance(sizes.value, list) else []
+        if sizes is None or [type(each) for each in given] != [int, int] or min(given) < 1:
+            where = reading.at("memory_attention_rope_feat_sizes")
+            raise Refusal(where, "type", "two sizes are needed, rows and columns, such as [64, 64]")
+        return Value(given, sizes.source, sizes.key)
     found = reading.find("image_size"), reading.find("patch_size")
     if all(each is not None and each.value is not None for each in found):
         key, (rows, columns) = grid(reading, "image_size", "patch_size")

@@ -6,7 +6,7 @@ keys. `positions.json` is kept by hand: which scheme with which parameters, and 
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
@@ -15,11 +15,13 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.families.resizing import patches, resized
 from service.models.families.special import SPECIAL
 from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading, kind
 from service.models.sizes import size
+from service.models.windows import causal_mask, padding_mask, sees_both
 
 TOWERS = ("vision-tower", "audio-tower")
 OFFSET_RULES = {0: "none", 2: "opt"}
@@ -58,7 +60,7 @@ def positions(reading: Reading, context: Context) -> list[Use]:
     uses = [use for row in group.get("uses", ()) for use in _use(reading, context, row)]
     wanted = group.get("tables_when", {}).items()
     if group.get("tables", True) is False or not all(_holds(reading, key, value) for key, value in wanted):
-        return uses
+        return _with_masks(reading, context, uses)
     skipped = tuple(group.get("skip", ()))
     ignored = _ignored(reading)
     learned = [
@@ -66,8 +68,41 @@ def positions(reading: Reading, context: Context) -> list[Use]:
         for table in _measured()["types"].get(name, ())
         if not table["tensor"].startswith(skipped or "\0")
     ]
-    found = [*learned, *uses]
+    found = _with_masks(reading, context, [*learned, *uses])
     return [replace(found[0], notes=(*found[0].notes, *ignored)), *found[1:]] if found and ignored else found
+
+
+def _with_masks(reading: Reading, context: Context, uses: list[Use]) -> list[Use]:
+    """The mask of the attention behind, with the first use of each stack that has none."""
+    rule = reading.type.rule
+    own = None
+    if rule.get("sees") in ("both", "causal"):
+        own = padding_mask if sees_both(reading, context) else causal_mask
+    crosses = bool(rule.get("crosses"))
+    masks = {
+        "encoder": padding_mask if crosses else None,
+        "decoder": causal_mask if crosses else own,
+        "token": own,
+        "text": own,
+    }
+    done = {_stack(use) for use in uses if "mask" in use.addresses}
+    found = []
+    for use in uses:
+        mask = masks.get(_stack(use))
+        if mask is not None and not done & ALIKE.get(_stack(use), {_stack(use)}):
+            done.add(_stack(use))
+            found.append(replace(use, addresses={**use.addresses, "mask": mask(context)}))
+        else:
+            found.append(use)
+    return found
+
+
+# Tokens and the text's attention are one stack.
+ALIKE: Mapping[str, set[str]] = {"token": {"token", "text"}, "text": {"token", "text"}}
+
+
+def _stack(use: Use) -> str:
+    return use.role.partition("-")[0]
 
 
 # Keys of other code, which patched models of these types carry.
@@ -94,7 +129,7 @@ def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group
     addresses = {"lookup": ask("learned", "lookup", rule, **more).address()}
     initial = ask("encodings", "learned", {"rows": rows, "dim": dim, **rule}, std="0.02", **more)
     addresses["initial"] = initial.address()
-    return Use(
+    use = Use(
         role=_role(table["tensor"], context),
         scope=reading.where,
         model_type=reading.type.name,
@@ -105,6 +140,16 @@ def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group
         notes=(*group.get("notes", ()),),
         addresses=addresses,
     )
+    return _of_patches(reading, use, table["shape"])
+
+
+def _of_patches(reading: Reading, use: Use, shape: Sequence[Any]) -> Use:
+    """With what the class does for a picture of another size, where rows are patches."""
+    found = patches(shape)
+    if found is None:
+        return use
+    role = use.role if use.role in TOWERS else "vision-tower"
+    return resized(reading, replace(use, role=role), *found)
 
 
 def _flat(axes: list[Value], reading: Reading) -> Value:
@@ -144,8 +189,10 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
         return
     scheme = tuple(row["scheme"].split("/")) if "scheme" in row else None
     parameters = {name: _parameter(reading, spec) for name, spec in row.get("parameters", {}).items()}
+    theirs = (reading.vllm or {}).get("parameters", {})
+    parameters |= {name: replace(parameters[name], value=theirs[name]) for name in theirs if name in parameters}
     facts = {name: _fact(reading, spec) for name, spec in row.get("facts", {}).items()}
-    yield Use(
+    use = Use(
         role=row.get("role") or (context.role if context.role in TOWERS else "text-attention"),
         scope=reading.where,
         model_type=reading.type.name,
@@ -156,6 +203,8 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
         notes=tuple(row.get("notes", ())),
         addresses=_addresses(context, row, parameters),
     )
+    shape = row.get("facts", {}).get("table", ()) if use.encoding == "learned" else ()
+    yield _of_patches(reading, use, shape)
 
 
 def _holds(reading: Reading, key: str, wanted: Any) -> bool:

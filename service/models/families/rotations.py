@@ -1,15 +1,18 @@
 """Rotations that no RoPE block describes: by width of a projection, by axes of a clip, by seconds."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from service.engine.errors import Refusal
+from service.engine.numbers.single import float32_frequencies
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.families.uses import code
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading
 from service.models.rope_blocks import rope_blocks
+from service.models.rope_parameters import LEAST_BASE, MOST_BASE
 from service.models.sizes import grid
 
 LEAST_CLVP_WIDTH = 32
@@ -160,3 +163,56 @@ def _head(reading: Reading, width_key: str, heads_key: str) -> Value:
         detail = f"{width_key} is {width.value} and {heads_key} {heads.value}: the heads have no whole width"
         raise Refusal(heads.key, "conflict", detail)
     return width.replaced(width.value // heads.value)
+
+
+def esm_atoms(reading: Reading, context: Context) -> Iterator[Use]:
+    """ESMFold 2's atoms: x, y and z in space have some pairs each, the number of the residue the next, others none."""
+    head = _head_or(reading)
+    axis, uid = (reading.needed(key, 0) for key in ("num_spatial_rope_pairs_per_axis", "num_uid_rope_pairs"))
+    left = head.value // 2 - 3 * axis.value - uid.value
+    if head.value % 2 or left < 0 or not axis.value or not uid.value:
+        detail = f"heads are {head.value} wide: three axes of {axis.value} pairs and {uid.value} more do not fit"
+        raise Refusal(axis.key, "conflict", detail)
+    bases = (reading.number("spatial_rope_base_frequency"), reading.number("uid_rope_base_frequency"))
+    spatial, residues = (
+        [float(each) for each in float32_frequencies(_base(base, 20.0 if first else 1e4), 2 * count, count)]
+        for base, count, first in ((bases[0], axis.value, True), (bases[1], uid.value, False))
+    )
+    parameters = {
+        "dim": head,
+        "sections": axis.replaced([axis.value] * 3 + [uid.value + left]),
+        "rope_type": code(reading, "frequencies"),
+        "raw_frequencies": axis.replaced([*spatial * 3, *residues, *[0.0] * left]),
+        "pairing": code(reading, "half"),
+        "arithmetic": code(reading, "float32"),
+    }
+    example = {"positions": [[0.0, 0.0, 0.0, 0.0], [1.5, -0.5, 0.25, 1.0]]}
+    tables = replace(ask("encodings", "rope-axes", parameters, grid="1,1,1,1").address(), method="POST", body=example)
+    unplaced = {name: value for name, value in parameters.items() if name not in ("dim", "pairing")}
+    yield Use(
+        role=context.role,
+        scope=reading.where,
+        model_type=reading.type.name,
+        encoding="rope-axes",
+        scheme=("encodings", "rope-axes"),
+        parameters=parameters,
+        facts={"axes": 4, "head_dim": head.value, "attention_factor": 1.0},
+        notes=("positions of an atom are x, y, z and the number of its residue, which are the file's own body",),
+        addresses={
+            "tables": replace(tables, href=tables.href.replace("&grid=1,1,1,1", "")),
+            "frequencies": ask("encodings", "rope-axes", {"dim": head, **unplaced}, output="frequencies").address(),
+        },
+    )
+
+
+def _head_or(reading: Reading) -> Value:
+    given = reading.integer("head_dim")
+    return _head(reading, "hidden_size", "num_attention_heads") if given is None else given
+
+
+def _base(given: Value | None, default: float) -> float:
+    base = default if given is None else float(given.value)
+    if given is not None and not LEAST_BASE <= base <= MOST_BASE:
+        detail = f"the base is {given.value}; it must be at least {LEAST_BASE} and at most {MOST_BASE}"
+        raise Refusal(given.key, "out_of_range", detail, limit=LEAST_BASE if base < LEAST_BASE else MOST_BASE)
+    return base

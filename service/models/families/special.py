@@ -7,7 +7,10 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
-from service.models.families.rotations import clvp, musicflamingo, vjepa2
+from service.models.families.local import attention_windows, gpt_neo
+from service.models.families.relative import xlnet
+from service.models.families.rotations import clvp, esm_atoms, musicflamingo, vjepa2
+from service.models.families.timm import timm
 from service.models.families.towers import (
     boxes,
     dab_detr,
@@ -16,7 +19,6 @@ from service.models.families.towers import (
     pvt,
     sam_prompt,
     spectrogram,
-    timm,
     videomae,
     vit_mae,
     vivit,
@@ -228,6 +230,9 @@ def reformer(reading: Reading, _context: Context) -> Iterator[Use]:
 
 
 SPECIAL: Mapping[str, Special] = {
+    "attention_windows": attention_windows,
+    "gpt_neo": gpt_neo,
+    "esm_atoms": esm_atoms,
     "boxes": boxes,
     "clvp": clvp,
     "florence": florence,
@@ -253,5 +258,6 @@ SPECIAL: Mapping[str, Special] = {
     "vit_mae": vit_mae,
     "vivit": vivit,
     "vjepa2": vjepa2,
+    "xlnet": xlnet,
     "yolos": yolos,
 }

@@ -7,7 +7,6 @@ from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.families.uses import code, learned, use_of
-from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading, whole
 from service.models.sizes import grid, numbers, size
@@ -171,53 +170,4 @@ def boxes(reading: Reading, _context: Context) -> Iterator[Use]:
         parameters=given,
         facts={"coordinates": 4},
         addresses={"tables": ask("encodings", "detr-boxes", given).address()},
-    )
-
-
-# Families of timm whose networks are convolutions; fastvit's last stage has a trained one for positions.
-CONVOLUTIONS = (
-    "bit",
-    "convnext",
-    "cspnet",
-    "darknet",
-    "densenet",
-    "dla",
-    "dpn",
-    "efficientnet",
-    "hrnet",
-    "inception",
-    "mobilenet",
-    "nfnet",
-    "regnet",
-    "repvgg",
-    "repvit",
-    "resnest",
-    "resnet",
-    "resnext",
-    "seresnet",
-    "tf_efficientnet",
-    "tf_mobilenet",
-    "vgg",
-    "wide_resnet",
-    "xception",
-)
-
-
-def timm(reading: Reading, context: Context) -> Iterator[Use]:
-    """A tower of another library: what its name says, and no more."""
-    named = reading.find("architecture") or reading.find("backbone")
-    name = named.value if named is not None and isinstance(named.value, str) else ""
-    if name.startswith(CONVOLUTIONS):
-        encoding, note = "none", f"{echo(name)} of timm: convolutions, no positional encoding"
-    elif name.startswith("fastvit"):
-        encoding, note = "convolution", f"{echo(name)} of timm: a trained convolution in the last stage, no table"
-    else:
-        encoding = "unknown"
-        note = f"{echo(name) or 'a class'} of another library, timm: its positions are not in this file"
-    yield Use(
-        role=context.role,
-        scope=reading.where,
-        model_type=reading.type.name,
-        encoding=encoding,
-        notes=(note,),
     )

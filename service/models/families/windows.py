@@ -6,6 +6,7 @@ from math import prod
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.families.resizing import resized
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading
 from service.models.sizes import grid, numbers, size
@@ -40,12 +41,12 @@ def swin(reading: Reading, _context: Context) -> Iterator[Use]:
     )
     if reading.flag("use_absolute_embeddings"):
         rows_of = size(reading, {"grid": ["image_size", "patch_size"]})
-        yield _added(reading, [rows_of.value, reading.needed("embed_dim").value], rows_of.key)
+        yield _added(reading, [rows_of.value, reading.needed("embed_dim").value], rows_of.key, 0)
 
 
-def _added(reading: Reading, table: list[int], key: str) -> Use:
+def _added(reading: Reading, table: list[int], key: str, prefix: int) -> Use:
     rule = {"offset_rule": Value("none", "class default", reading.where or "/")}
-    return Use(
+    use = Use(
         role="vision-tower",
         scope=reading.where,
         model_type=reading.type.name,
@@ -55,6 +56,7 @@ def _added(reading: Reading, table: list[int], key: str) -> Use:
         facts={"table": table, "first_row": 0},
         addresses={"lookup": ask("learned", "lookup", rule, length=str(table[0])).address()},
     )
+    return resized(reading, use, prefix, ("image_size", "patch_size"))
 
 
 def swin_v2(reading: Reading, _context: Context) -> Iterator[Use]:
@@ -88,7 +90,7 @@ def swin_v2(reading: Reading, _context: Context) -> Iterator[Use]:
             },
         )
     if reading.flag("use_absolute_embeddings"):
-        yield _added(reading, [rows * columns, reading.needed("embed_dim").value], key)
+        yield _added(reading, [rows * columns, reading.needed("embed_dim").value], key, 0)
 
 
 def _trained(reading: Reading, stages: int) -> tuple[int, ...]:
@@ -105,7 +107,7 @@ def beit(reading: Reading, _context: Context) -> Iterator[Use]:
     """Three flags: a table added to patches, a bias in each layer, a bias shared by all."""
     key, patches = grid(reading, "image_size", "patch_size")
     if reading.flag("use_absolute_position_embeddings"):
-        yield _added(reading, [prod(patches) + 1, reading.needed("hidden_size").value], key)
+        yield _added(reading, [prod(patches) + 1, reading.needed("hidden_size").value], key, 1)
     rows = prod(2 * side - 1 for side in patches) + 3
     heads = reading.needed("num_attention_heads").value
     parameters = {

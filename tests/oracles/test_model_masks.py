@@ -1,0 +1,144 @@
+"""Which tokens a token sees: each model of one layer, asked by its own answers, against the mask of its plan.
+
+A token's states are changed; those positions whose answer changes have seen it. The masks of plans are not read off the
+models' code anywhere: windows, both ways or one, chunks, all come out of the numbers.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.clients import Client
+from tests.golden.frozen import library
+from tests.golden.make_model_tables import classes, model_class
+from tests.models.fixtures import fetched, resolved
+from tests.oracles.live_models import Array
+
+pytestmark = pytest.mark.oracle
+
+TOKENS = 14
+SMALL: Mapping[str, Any] = {
+    "vocab_size": 64, "hidden_size": 64, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 128, "n_embd": 64, "n_head": 4, "n_layer": 1,
+    "dim": 64, "n_heads": 4, "n_layers": 1, "d_model": 64, "ffn_dim": 32, "word_embed_proj_dim": 64,
+    "num_local_experts": 2, "num_experts": 2, "num_experts_per_tok": 1, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2, "sliding_window": 3, "local_attention": 6, "attention_window": 4, "embedding_size": 64,
+}  # fmt: skip
+FULL, SLIDING = {"layer_types": ["full_attention"]}, {"layer_types": ["sliding_attention"]}
+LOCAL = {"num_layers": 1, "window_size": 3, "attention_types": [[["local"], 1]], "num_heads": 4}
+CHUNKED = {**SMALL, "attention_chunk_size": 4, "layer_types": ["chunked_attention"], "no_rope_layers": [1]}
+TYPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "albert": ("albert", {}),
+    "beam, sliding": ("beam", SLIDING),
+    "bert": ("bert", {}),
+    "biogpt": ("biogpt", {}),
+    "bloom": ("bloom", {}),
+    "cohere2, sliding": ("cohere2", SLIDING),
+    "distilbert": ("distilbert", {}),
+    "doge": ("doge", {}),
+    "electra": ("electra", {}),
+    "esm": ("esm", {"position_embedding_type": "rotary"}),
+    "eurobert": ("eurobert", {}),
+    "exaone4, full": ("exaone4", FULL),
+    "exaone4, sliding": ("exaone4", SLIDING),
+    "gemma2, full": ("gemma2", FULL),
+    "gemma2, sliding": ("gemma2", SLIDING),
+    "gemma3, sliding": ("gemma3_text", SLIDING),
+    "gpt2": ("gpt2", {}),
+    "gpt_neo, local": ("gpt_neo", LOCAL),
+    "gpt_oss, sliding": ("gpt_oss", SLIDING),
+    "gte": ("gte", {}),
+    "llama": ("llama", {}),
+    "llama4, chunked": ("llama4_text", {**CHUNKED, "intermediate_size_mlp": 32, "num_local_experts": 1}),
+    "longformer": ("longformer", {}),
+    "minimax": ("minimax", FULL),
+    "mistral": ("mistral", {}),
+    "modernbert, full": ("modernbert", FULL),
+    "modernbert, sliding": ("modernbert", SLIDING),
+    "mpt": ("mpt", {}),
+    "nomic_bert": ("nomic_bert", {}),
+    "olmo3, sliding": ("olmo3", SLIDING),
+    "openai-gpt": ("openai-gpt", {}),
+    "openai_privacy_filter": ("openai_privacy_filter", {}),
+    "opt": ("opt", {}),
+    "phi3": ("phi3", {}),
+    "roberta": ("roberta", {}),
+    "starcoder2": ("starcoder2", {}),
+    "ultrabert, sliding": ("ultrabert", SLIDING),
+    "xlm-roberta": ("xlm-roberta", {}),
+}
+
+
+def seen(model: Any, width: int) -> Array:
+    """Whether the answer at a row changes with the token of a column."""
+    torch = library("torch")
+    torch.manual_seed(1)
+    states = torch.randn(1, TOKENS, width)
+
+    def answer(states: Any) -> Any:
+        return model(inputs_embeds=states)[0][0]
+
+    with torch.no_grad():
+        plain = answer(states)
+        found = np.zeros((TOKENS, TOKENS), bool)
+        for column in range(TOKENS):
+            other = states.clone()
+            other[0, column] += torch.randn(width)
+            found[:, column] = ((answer(other) - plain).abs().amax(-1) > 1e-6).numpy()
+    return found
+
+
+@pytest.mark.parametrize("case", TYPES)
+def test_a_layer_sees_what_the_mask_of_its_plan_says(direct: Client, case: str) -> None:
+    name, more = TYPES[case]
+    config_class = library("transformers").CONFIG_MAPPING[name]
+    known = {*config_class.__dataclass_fields__, *getattr(config_class, "attribute_map", {})}
+    given = {**{key: value for key, value in SMALL.items() if key in known}, **more}
+    config = config_class(**json.loads(json.dumps(given)))
+    library("torch").manual_seed(0)
+    model = model_class(name, config, classes())(config).eval()
+    plan = resolved(direct, {"model_type": name, **given}, length=str(TOKENS))
+    [address] = [use["addresses"]["mask"] for use in plan["uses"] if "mask" in use["addresses"]]
+    if "/padding" in address["href"]:
+        address = {**address, "body": {"tensors": {"attention_mask": [1] * TOKENS}}}
+    change = {} if "length=14" in address["href"] else {"length": str(TOKENS)}
+    [mask] = fetched(direct, address, **change).values()
+    theirs = seen(model, model.get_input_embeddings().weight.shape[1])
+    assert np.array_equal(mask.astype(bool).reshape(TOKENS, TOKENS), theirs), (mask.astype(int), theirs.astype(int))
+
+
+STATES = 7
+# Encoders and decoders of one configuration, whose decoder is handed the encoder's states.
+CROSSING = ("bart", "bigbird_pegasus", "blenderbot", "led", "m2m_100", "marian", "mbart", "mvp", "pegasus", "pegasus_x",
+            "plbart", "prophetnet", "speech_to_text", "t5", "mt5", "longt5", "whisper")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CROSSING)
+def test_cross_attention_knows_no_order(direct: Client, name: str) -> None:
+    """The encoder's states in another order: the decoder says the same. Other states: it does not."""
+    torch, transformers = library("torch"), library("transformers")
+    config_class = transformers.CONFIG_MAPPING[name]
+    known = {*config_class.__dataclass_fields__, *getattr(config_class, "attribute_map", {})}
+    layers = {"encoder_layers": 1, "decoder_layers": 1, "num_layers": 1, "encoder_attention_heads": 4, "d_ff": 32,
+              "decoder_attention_heads": 4, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "num_heads": 4, "d_kv": 16,
+              "num_encoder_layers": 1, "num_decoder_layers": 1}  # fmt: skip
+    given = {key: value for key, value in {**SMALL, **layers}.items() if key in known}
+    config = config_class(**given)
+    torch.manual_seed(0)
+    model = model_class(name, config, classes())(config).eval()
+    states = torch.randn(1, STATES, config.hidden_size)
+    order = torch.tensor([3, 1, 6, 0, 2, 5, 4])
+    ids = torch.tensor([[6, 7, 8, 9, 10]])
+
+    def answer(states: Any) -> Any:
+        outputs = transformers.modeling_outputs.BaseModelOutput(last_hidden_state=states)
+        return model(encoder_outputs=outputs, decoder_input_ids=ids)[0]
+
+    with torch.no_grad():
+        plain, other, reordered = answer(states), answer(torch.randn_like(states)), answer(states[:, order])
+    assert (plain - reordered).abs().max() <= 1e-5 < (plain - other).abs().max() / 100
+    uses = resolved(direct, {"model_type": name})["uses"]
+    assert [use["encoding"] for use in uses if use["role"] == "cross-attention"] == ["none"]
