@@ -90,7 +90,7 @@ class Repeating(Ending):
         self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close the connection if it rested all the time."""
+        """End the connection if it rested all the time; a request that is on its way is not answered with a reset."""
         self.timeout_keep_alive_task = None
         if self.transport.is_closing():
             return
@@ -100,4 +100,4 @@ class Repeating(Ending):
         elif left > 0:
             self._wait(left)
         else:
-            self.close()
+            self.end()

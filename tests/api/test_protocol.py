@@ -387,6 +387,7 @@ def test_a_connection_that_rests_is_closed_and_one_that_works_is_not(server: Liv
     loop = create_autospec(AbstractEventLoop)
     protocol = Protocol(server.config, server.server_state, {}, loop)
     protocol.transport = transport = create_autospec(Transport)
+    protocol.flow = FlowControl(transport)
     transport.is_closing.return_value = False
     loop.time.return_value = 100.0
     protocol.rest()
@@ -400,12 +401,12 @@ def test_a_connection_that_rests_is_closed_and_one_that_works_is_not(server: Liv
     assert [call.args[0] for call in loop.call_later.call_args_list] == [1, 0.75, 1]
     protocol.in_head = False
     loop.time.return_value = 101.0
-    assert not transport.close.called
+    assert not transport.write_eof.called
     handler()
-    transport.close.assert_called_once_with()
+    transport.write_eof.assert_called_once_with()
     transport.is_closing.return_value = True
     handler()  # closed already
-    transport.close.assert_called_once_with()
+    transport.write_eof.assert_called_once_with()
     assert protocol.timeout_keep_alive_task is None
 
 
