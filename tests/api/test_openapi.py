@@ -320,7 +320,7 @@ OF_OTHERS = (
     "channel_split",
     "of",
 )
-OF_AXES = {"encodings_rope_axes": ("section_rule", "frequencies"), "analyses_decay": ("of",)}
+OF_AXES = {"encodings_rope_axes": ("section_rule", "frequencies", "arithmetic"), "analyses_decay": ("of",)}
 
 
 @pytest.mark.parametrize(("scheme", "name"), GETS, ids=[name for _, name in GETS])

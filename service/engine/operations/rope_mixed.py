@@ -189,10 +189,14 @@ SCHEME: Scheme[ApplyRopeMixed, Turn] = Scheme(
     ),
     examples=(
         Example(
-            "Two positions on two axes",
+            "Queries and keys, two positions on two axes",
             {},
             {
-                "tensors": {"q": [[1, 2, 3, 4], [5, 6, 7, 8]], "frequencies": [[1, 0.5], [0.25, -1]]},
+                "tensors": {
+                    "q": [[1, 2, 3, 4], [5, 6, 7, 8]],
+                    "k": [[1, 0, 0, 1], [0, 1, 1, 0]],
+                    "frequencies": [[1, 0.5], [0.25, -1]],
+                },
                 "positions": [[1, 0], [1, 2]],
             },
         ),
