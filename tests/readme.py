@@ -110,8 +110,8 @@ def _both_ways_of_counting(found: list[tuple[str, bool]], backbones: int) -> str
     shares = [100 * plans / backbones, 100 * (plans + without) / backbones, 100 * plans / (backbones - without)]
     alone, both, of_those = (f"{share:.1f} %" for share in shares)
     return (
-        f"Counting schemes alone that is {alone} of backbones; with those that have no positional encoding, and are "
-        f"said to have none (convolutions, recurrences, attention over sets), {both}; of those that have one {of_those}."
+        f"Counting schemes alone that is {alone} of backbones; with those without positional encoding, and said to be\n"
+        f"(convolutions, recurrences, attention over sets), {both}; of those that have one {of_those}."
     )
 
 
