@@ -1,17 +1,17 @@
 """sin(p w) and cos(p w) for positions p and frequencies w, rounded once.
 
 A table of n consecutive positions and K frequencies has n K values but asks for few sines: every position is
-p = R q + r, and by the angle-addition formula
+p = a + r, a = R q + R/2 and -R/2 <= r < R/2, and by the angle-addition formula
 
-    sin(p w) = sin(R q w) cos(r w) + cos(R q w) sin(r w)
-    cos(p w) = cos(R q w) cos(r w) - sin(R q w) sin(r w)
+    sin(p w) = sin(a w) cos(r w) + cos(a w) sin(r w)
+    cos(p w) = cos(a w) cos(r w) - sin(a w) sin(r w)
 
-so the *base* rows (at R q) and the *offset* rows (r = 0 .. R - 1) are computed in double-double (`sines.py`),
+so the *base* rows (at a) and the *offset* rows (at r) are computed in double-double (`sines.py`, `ladders.py`),
 and each value of the table takes two products and a sum (`blocks.py`), in all one complex product for a sine and its
 cosine. Then comes the check that makes it right: with a bound b of its error, a value v is decided when no boundary
 between two numbers of the dtype lies from v - b to v + b, for then the real value rounds as v does. In float32 the bits
-of v tell that for all but some 5,000 of 16.8 million; their own bounds leave a few of those, which are computed again
-in double-double, where b is below 2^-87, and what is undecided even so with 80 digits.
+of v tell that for all but some 5,000 of 16.8 million, which are computed again in double-double, where b is below
+2^-87 (of many of them, those that their own bounds leave), and what is undecided even so with 80 digits.
 
 Rounding is thereby correct whatever way a value was reached, so no decomposition, block size, thread or
 processor can show in the bytes: any rows computed alone equal the same rows of the whole.
@@ -38,10 +38,11 @@ from service.engine.numbers.blocks import (
     Waveform,
     octaves_of,
 )
-from service.engine.numbers.pairs import Floats, Pair, Rows, multiply
+from service.engine.numbers.ladders import Ladders
+from service.engine.numbers.pairs import Floats, Pair, Rows, multiply, runs
 from service.engine.numbers.reals import MANY_DIGITS, Number, Reals, pair, real
-from service.engine.numbers.sines import Angles, Indices, turned
-from service.engine.numbers.undecided import Pending, Plan, Undecided, rounded, runs, settle_exactly
+from service.engine.numbers.sines import Angles, Indices
+from service.engine.numbers.undecided import Pending, Plan, Undecided, rounded, settle_exactly
 from service.engine.rounding import decide, nearest_of_sum
 
 FARTHEST = 2**53
@@ -116,6 +117,7 @@ class Panel:
         self.count = len(frequencies)
         self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R, a power of two
         self._offsets: Offsets | None = None
+        self._ladders = Ladders(self.angles, self.stride)
         self._groups = Groups(kept_groups)
         self._errors: dict[int, Floats] = {}
 
@@ -156,9 +158,9 @@ class Panel:
 
     @property
     def offsets(self) -> Offsets:
-        """The rows at 0 .. R - 1, computed when first needed; two threads may both do it, and agree."""
+        """The rows at -R/2 ... R/2 - 1, computed when first needed; two threads may both do it, and agree."""
         if self._offsets is None:
-            self._offsets = Offsets(self._ladder(0, 1, self.stride))
+            self._offsets = Offsets(self._ladders.offsets())
         return self._offsets
 
     def _consecutive(self, positions: range) -> "Plan":
@@ -189,9 +191,8 @@ class Panel:
         grid = self._groups.get(group)
         if grid is None:
             if bases < GROUP // 2 and not self._groups.asked(group):
-                rows = self._ladder(base * self.stride, self.stride, bases)
-                return self._grid(rows, self.stride * max(-base, base + bases)), base
-            rows = self._ladder(group * GROUP * self.stride, self.stride, GROUP)
+                return self._grid(self._ladders.bases(base, bases), self.stride * max(-base, base + bases)), base
+            rows = self._ladders.bases(group * GROUP, GROUP)
             grid = self._grid(rows, self.stride * GROUP * max(-group, group + 1))
             self._groups.keep(group, grid)
         return grid, group * GROUP
@@ -203,7 +204,8 @@ class Panel:
         bases, which = np.unique(base, return_inverse=True)
         if bases.size * SHARED > positions.size or (offset != np.rint(offset)).any():
             return None
-        rows = Rows(*self.angles.of_unit_amplitude(bases[:, None] * self.stride, slice(None)))
+        middles = bases[:, None] * self.stride + self.stride // 2
+        rows = Rows(*self.angles.of_unit_amplitude(middles, slice(None)))
         at = offset.astype(np.intp)
         blocks = (Block(run, which[run], at[run]) for run in runs(positions.size, self.stride))
         return Plan(self._grid(rows, _farthest(positions)), blocks, lambda row: (which[row], at[row]))
@@ -221,15 +223,6 @@ class Panel:
         if bits not in self._errors:
             self._errors[bits] = 4 * np.stack(self.angles.errors(np.array(2.0**bits), slice(None)))
         return self._errors[bits]
-
-    def _ladder(self, start: int, step: int, count: int) -> Rows:
-        """The rows at start, start + step, ...: about 2 sqrt(count) of them in full, and sums of those."""
-        fine = 1 << count.bit_length() // 2
-        coarse = -(-count // fine)
-        positions = [start + step * fine * rung for rung in range(coarse)] + [step * rung for rung in range(fine)]
-        rows = Rows(*self.angles.of_unit_amplitude(np.array(positions, np.float64)[:, None], slice(None)))
-        sums = Rows(*turned(rows.at(np.s_[:coarse, None]), rows.at(np.s_[None, coarse:])))
-        return sums.reshaped(coarse * fine, self.count).at(slice(count))
 
     def _write_blocks(self, plan: "Plan", positions: range | Floats, target: Target, scratch: Scratch) -> None:
         undecided = Undecided(self.angles, plan, positions, target)

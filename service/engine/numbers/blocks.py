@@ -36,14 +36,15 @@ With an amplitude of up to 2^octaves the errors and these limits are as many tim
 """
 
 from enum import IntEnum
-from math import frexp, prod
+from functools import cached_property
+from math import frexp
 from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from service.engine.numbers.pairs import Floats, Pair, Rows, add, multiply, negative
+from service.engine.numbers.pairs import Floats, Pair, Rows, add, aligned, multiply, negative
 from service.engine.numbers.sines import Indices
 from service.engine.rounding import Unsure, to_sixteen_bits
 
@@ -60,7 +61,6 @@ CUT_BITS = 26
 CLOSE_ERROR = 16 * U * U
 ROWS_ERROR = 2.0**-54  # what the rows themselves may bring into a narrow value
 LARGEST_NARROW = 2.0**0.5 * NARROW_ERROR + ROWS_ERROR
-ALIGNMENT = 64  # bytes in a cache line, and in the widest vector register
 
 
 class Waveform(IntEnum):
@@ -134,12 +134,12 @@ class Scratch:
     def __init__(self, forms: tuple[Waveform, ...], rows: int, channels: int) -> None:
         self.forms = tuple(map(int, forms))
         count = len(forms)
-        self._values = _aligned((rows, channels, count), np.float64)
-        self._singles = _aligned((rows, channels, count), np.float32)
-        self._unsure = _aligned((rows, channels, count), np.bool_)
+        self._values = aligned((rows, channels, count), np.float64)
+        self._singles = aligned((rows, channels, count), np.float32)
+        self._unsure = aligned((rows, channels, count), np.bool_)
         # Two arrays in line are multiplied faster than an array and a row: a base row is repeated.
-        self._turns = _aligned((rows, channels), np.complex128) if count == 2 else None
-        self._factors = _aligned((3, rows if count == 1 else 0, channels), np.float64)
+        self._turns = aligned((rows, channels), np.complex128) if count == 2 else None
+        self._factors = aligned((3, rows if count == 1 else 0, channels), np.float64)
         self._doubles: Floats | None = None
 
     @classmethod
@@ -180,7 +180,7 @@ class Scratch:
     def double_product(self, grid: "Grid", block: Block) -> tuple[Floats, Floats, Floats]:
         """The total and the rest of sines and cosines, and room for as many more, each (rows, channels, 2)."""
         if self._doubles is None:
-            self._doubles = _aligned((3, *self._unsure.shape[:2], 2), np.float64)
+            self._doubles = aligned((3, *self._unsure.shape[:2], 2), np.float64)
         total, rest, term = self._doubles[:, : block.rows.stop - block.rows.start]
         base, offset = grid.split(), grid.offsets.split()
         for bases, offsets, product in (
@@ -214,21 +214,9 @@ def _multiply(base: Turns, offset: Turns, out: Turns) -> None:
 _threads = local()
 
 
-def _aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    size = prod(shape) * np.dtype(dtype).itemsize
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
-
-
-def _aligned_copy(rows: Array) -> Array:
-    copy = _aligned(rows.shape, rows.dtype)
-    copy[...] = rows
-    return copy
-
-
 def _complex(real: Floats, imaginary: Floats) -> Turns:
-    number: Turns = real + 1j * imaginary
+    number: Turns = aligned(real.shape, np.complex128)
+    number.real, number.imag = real, imaginary
     return number
 
 
@@ -238,10 +226,16 @@ class Offsets:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.reach: Floats = np.abs(rows.sines.high).max(axis=0)  # s
-        self.cosines = _aligned_copy(rows.cosines.high)
-        self.sines = _aligned_copy(np.stack([rows.sines.high, -rows.sines.high]))  # for a sine, for a cosine
-        self.turns = _aligned_copy(_complex(rows.cosines.high, -rows.sines.high))  # cos b - i sin b
+        self.cosines = rows.cosines.high
+        self.turns = _complex(rows.cosines.high, -rows.sines.high)  # cos b - i sin b
         self._split: Split | None = None
+
+    @cached_property
+    def sines(self) -> Floats:
+        """What a sine's second product has, and a cosine's; two threads may both do it, and agree."""
+        sines = aligned((2, *self.cosines.shape), np.float64)
+        sines[0], sines[1] = self.rows.sines.high, -self.rows.sines.high
+        return sines
 
     def split(self) -> "Split":
         """For products in double; two threads may both do it, and agree."""

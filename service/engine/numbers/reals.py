@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
 from fractions import Fraction
 from functools import cache
-from math import inf, isinf, nextafter
+from math import inf, isinf, lcm, nextafter
 from operator import add, mul, sub, truediv
 
 import numpy as np
@@ -166,17 +166,20 @@ def geometric(base: Number, exponents: Sequence[Fraction]) -> Reals:
     if not 0 < base < inf:
         raise ValueError(f"the base of a power must be positive and finite, not {base!r}")
     powers: list[Decimal] = []
+    # In whole numbers of one fraction: arithmetic with fractions would cost as much as that with 80 digits.
+    denominator = lcm(*(exponent.denominator for exponent in exponents))
     with localcontext(MANY_DIGITS):
         logarithm = real(base).ln()
 
         @cache
-        def ratio(step: Fraction) -> Decimal:
-            return (logarithm * real(step)).exp()
+        def ratio(step: int) -> Decimal:
+            return (logarithm * (Decimal(step) / denominator)).exp()
 
-        power, before = Decimal(1), Fraction(0)
+        power, before = Decimal(1), 0
         for exponent in exponents:
-            power *= ratio(exponent - before)
-            before = exponent
+            place = exponent.numerator * (denominator // exponent.denominator)
+            power *= ratio(place - before)
+            before = place
             powers.append(power)
     return Reals(tuple(powers))
 

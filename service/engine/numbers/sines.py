@@ -30,12 +30,23 @@ of which twice as much, and more, is taken.
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from math import factorial, frexp
+from functools import lru_cache
+from math import factorial, frexp, ldexp
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.engine.numbers.pairs import Floats, Pair, add, halves, multiply, negative, two_sum
+from service.engine.numbers.pairs import (
+    Floats,
+    Pair,
+    add,
+    halves,
+    multiply,
+    negative,
+    stacked,
+    sum_of_products,
+    two_sum,
+)
 from service.engine.numbers.reals import (
     MANY_DIGITS,
     NOISE,
@@ -56,6 +67,9 @@ WORD_BITS, WORDS = 24, 6
 STEPS = 64  # to a turn; a multiple of 4, so that 0, 1 and -1 stand in the table exactly
 FASTEST = 2.0**64  # radians per position: with positions to 2^53, 80 digits still leave 45 after the point
 SLOWEST = 2.0**-400  # below, and for positions as small, the words would run out of exponents
+_SLOWEST_TURN = Decimal(SLOWEST) / 16
+_WORD_MASK = (1 << WORD_BITS) - 1
+_WORD_SHIFTS = range(WORD_BITS * (WORDS - 1), -1, -WORD_BITS)
 UNIT, WORD_CUT = 2.0**-90, 2.0**-140
 PLAIN_WORDS, PLAIN_UNIT, PLAIN_WORD_CUT = 4, 2.0**-44, 2.0**-92
 NOTHING_KNOWN = 2.0  # an error bound as wide as all sines and cosines together
@@ -74,7 +88,8 @@ class Angles:
         self.amplitude = None if exact == 1 else exact
         self.scale = _constants(Reals((exact,))).at(0)
         with localcontext(MANY_DIGITS):
-            self.turns = tuple(frequency / (2 * pi()) for frequency in frequencies)
+            whole = 2 * pi()
+            self.turns = tuple(frequency / whole for frequency in frequencies)
         self.speed = np.array([abs(float(frequency)) for frequency in frequencies], np.float64)
         if not (self.speed <= FASTEST).all():
             raise ValueError("a frequency is beyond 2^64 radians per position")
@@ -144,12 +159,22 @@ class Angles:
 
 
 def turned(a: tuple[Pair, Pair], b: tuple[Pair, Pair]) -> tuple[Pair, Pair]:
-    """(sin, cos) of the sum of two angles from those of each: the angle-addition formula."""
+    """(sin, cos) of the sum of two angles from those of each: the angle-addition formula, both waves in one go.
+
+    The arrays of both angles have as many axes.
+    """
     (sin_a, cos_a), (sin_b, cos_b) = a, b
-    return (
-        add(multiply(sin_a, cos_b), multiply(cos_a, sin_b)),
-        add(multiply(cos_a, cos_b), negative(multiply(sin_a, sin_b))),
+    wave = sum_of_products(
+        _terms(sin_a, cos_a, cos_a, sin_a),
+        _terms(cos_b, cos_b, sin_b, negative(sin_b)),
     )
+    return wave.at(0), wave.at(1)
+
+
+def _terms(*factors: Pair) -> Pair:
+    """The factors of the first terms of sine and cosine, and of the second: (term, wave, ...)."""
+    both = stacked(*factors)
+    return Pair(*(half.reshape(2, 2, *half.shape[1:]) for half in both))
 
 
 def sine_cosine_of_turn(turn: Decimal) -> tuple[Decimal, Decimal]:
@@ -168,16 +193,19 @@ def sine_cosine_of_turn(turn: Decimal) -> tuple[Decimal, Decimal]:
 
 def _words(turn: Decimal) -> list[float]:
     """The leading 144 bits of a number, as 6 float64 of 24 bits each; zeros where it is too small."""
-    if abs(turn) < Decimal(SLOWEST) / 16:
+    if abs(turn) < _SLOWEST_TURN:
         return [0.0] * WORDS
-    _, exponent = frexp(float(turn))
-    last = exponent - WORD_BITS * WORDS
+    last = frexp(float(turn))[1] - WORD_BITS * WORDS
     with localcontext(MANY_DIGITS):
-        bits = int(abs(turn) * Decimal(2) ** -last)
-    sign = -1.0 if turn < 0 else 1.0
-    mask = (1 << WORD_BITS) - 1
-    shifts = range(WORD_BITS * (WORDS - 1), -1, -WORD_BITS)
-    return [sign * (bits >> shift & mask) * 2.0 ** (last + shift) for shift in shifts]
+        bits = int(abs(turn) * _power_of_two(-last))
+    sign = -1 if turn < 0 else 1
+    return [ldexp(sign * (bits >> shift & _WORD_MASK), last + shift) for shift in _WORD_SHIFTS]
+
+
+@lru_cache(maxsize=1024)
+def _power_of_two(exponent: int) -> Decimal:
+    with localcontext(MANY_DIGITS):
+        return Decimal(2) ** exponent
 
 
 def _fraction_of_product(positions: Floats, words: Floats) -> Pair:
@@ -212,20 +240,21 @@ def _plain_taylor(angle: Floats) -> tuple[Floats, Floats]:
 
 
 def _taylor(angle: Pair) -> tuple[Pair, Pair]:
-    """sin and cos for |angle| <= 2 pi / 128, where angle^2 < 2^-8.6.
+    """sin and cos for |angle| <= 2 pi / 128, where angle^2 < 2^-8.6: both at once, as first + first * square * series.
 
     The terms from angle^8 on are below 2^-50 of the result, so float64 is enough for their sum; the series
     ends where the next term is below 2^-110.
     """
+    one = np.ones_like(angle.high)
+    first = stacked(angle, Pair(one, np.zeros_like(one)))
     square = multiply(angle, angle)
-    sine = multiply(square, _horner(square, _SINE_SERIES))
-    cosine = multiply(square, _horner(square, _COSINE_SERIES))
-    one = Pair(np.array(1.0), np.array(0.0))
-    return add(angle, multiply(angle, sine)), add(one, cosine)
+    waves = add(first, multiply(first, multiply(square, _horner(square))))
+    return waves.at(0), waves.at(1)
 
 
-def _horner(square: Pair, series: tuple[Pair, ...]) -> Pair:
-    """The polynomial with these coefficients, the leading three in double-double."""
+def _horner(square: Pair) -> Pair:
+    """The polynomials of sine and cosine (2, ...), the leading three coefficients in double-double."""
+    series = [coefficient.at((..., *(None,) * square.high.ndim)) for coefficient in _SERIES]
     tail = series[-1].high
     for coefficient in reversed(series[3:-1]):
         tail = tail * square.high + coefficient.high
@@ -253,5 +282,6 @@ def _steps() -> tuple[Pair, Pair]:
 
 
 _SINE_SERIES, _COSINE_SERIES = _series(1), _series(0)
+_SERIES = [stacked(*both) for both in zip(_SINE_SERIES, _COSINE_SERIES, strict=True)]
 _STEP_SINES, _STEP_COSINES = _steps()
 _TAU = _constants(Reals.of([2 * pi()])).at(0)

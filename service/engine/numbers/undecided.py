@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from service.engine.numbers.blocks import BLOCK_VALUES, Array, Block, Grid, Outs, Places, Target, Waveform
-from service.engine.numbers.pairs import Floats, Pair
+from service.engine.numbers.pairs import Floats, Pair, runs
 from service.engine.numbers.sines import Angles, Indices
 from service.engine.rounding import decide, nearest_of_sum
 
 PENDING = 8192  # undecided values computed again together
+FEW = 512  # not worth two attempts: numpy's calls cost more than the values
 
 
 class Plan(NamedTuple):
@@ -41,12 +42,12 @@ class Undecided:
             self.settle()
 
     def settle(self) -> None:
-        """Decide by the float64 that they came from, then in double-double, then with 80 digits."""
+        """Decide by the float64 that they came from, if that saves anything, in double-double, then with 80 digits."""
         if not self._found:
             return
         flat = np.concatenate(self._found)
         self._found, self._size = [], 0
-        if self.target.dtype != np.float64:
+        if self.target.dtype != np.float64 and flat.size > FEW:
             flat = self._decide(flat, self.plan.grid.narrow)
         if flat.size:
             flat = self._decide(flat, self.plan.grid.closely)
@@ -109,8 +110,3 @@ def rounded(exact: tuple[float, float], dtype: DTypeLike) -> Any:
     """high + low, rounded once."""
     high, low = np.array(exact, np.float64)[:, None]
     return nearest_of_sum(high, low, dtype)[0]
-
-
-def runs(length: int, size: int) -> Iterator[slice]:
-    """Slices of that size, the last perhaps smaller, that make up the length."""
-    return (slice(start, min(start + size, length)) for start in range(0, length, size))
