@@ -53,7 +53,8 @@ def none_match(header: str | None, tag: str) -> Literal["modified", "unmodified"
     """If-None-Match by the weak comparison of RFC 9110, 13.1.2."""
     if header is None:
         return "modified"
-    if header.strip(" \t") == "*":
+    # A tag alone, the usual case, is told from the others without reading the list.
+    if header == tag or header.strip(" \t") == "*":
         return "unmodified"
     return "unmodified" if any(each == tag for _, each in _tags(header)) else "modified"
 

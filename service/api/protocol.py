@@ -179,12 +179,16 @@ class Protocol(Repeating):
         self.head_bytes += len(name) + len(value) + FIELD_OVERHEAD
         if self.head_bytes > self.settings.header_bytes or len(self.headers) >= self.settings.header_fields:
             self._note(header_too_large(self.settings))
-        if self.in_head:  # a trailer is counted and dropped
-            super().on_header(name, value.rstrip(b" \t"))
-            name, value = self.headers[-1]
-            self.hosts += name == b"host"
-            if name == b"transfer-encoding":
-                self.coding += value
+        if not self.in_head:
+            return  # a trailer is counted and dropped
+        name, value = name.lower(), value.rstrip(b" \t")
+        self.headers.append((name, value))
+        if name == b"host":
+            self.hosts += 1
+        elif name == b"transfer-encoding":
+            self.coding += value
+        elif name == b"expect":
+            self.expect_100_continue = value.lower() == b"100-continue" or self.expect_100_continue
 
     def on_headers_complete(self) -> None:
         self.heard = True

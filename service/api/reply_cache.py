@@ -10,6 +10,7 @@ holds what HEAD and 304 say of an answer that is too large to keep, or was not c
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Literal
 
 from service.api.caching import FRESH, IMMUTABLE, RawHeaders, none_match
 from service.api.codings import Coding
@@ -21,6 +22,7 @@ MOST_ALIASES = 8
 
 Address = tuple[bytes, Coding]
 Body = tuple[bytes, ...]
+Kind = Literal["whole", "bodiless", "unmodified"]
 
 
 @dataclass(slots=True)
@@ -66,21 +68,28 @@ class Reply:
     cost: int = 0
     again: bool = False
     addresses: list[Address] = field(default_factory=list)
+    heads: dict[tuple[Kind, bool], Head] = field(default_factory=dict)
 
     def to(self, method: str, if_none_match: bytes | None, pinned: bool) -> tuple[Head, Body] | None:
         """What a repeated request is answered with; None where that is a body that is not here."""
         if if_none_match is not None and none_match(if_none_match.decode("latin-1"), self.tag) == "unmodified":
-            return self._head(304, pinned, b""), ()
+            return self._head("unmodified", pinned), ()
         if method == "HEAD":
-            return self._head(200, pinned, self.bodiless), ()
-        return None if self.body is None else (self.get(pinned), self.body)
+            return self._head("bodiless", pinned), ()
+        return None if self.body is None else (self._head("whole", pinned), self.body)
 
     def get(self, pinned: bool) -> Head:
         """What a GET begins with."""
-        return self._head(200, pinned, self.whole)
+        return self._head("whole", pinned)
 
-    def _head(self, status: int, pinned: bool, rest: bytes) -> Head:
-        return Head(status, b"etag: " + self.tag.encode() + (_PINNED if pinned else _FRESH) + self.shared + rest)
+    def _head(self, kind: Kind, pinned: bool) -> Head:
+        """The same for every answer of a kind, so it is made once."""
+        head = self.heads.get((kind, pinned))
+        if head is None:
+            rest = {"whole": self.whole, "bodiless": self.bodiless, "unmodified": b""}[kind]
+            lines = b"etag: " + self.tag.encode() + (_PINNED if pinned else _FRESH) + self.shared + rest
+            head = self.heads[kind, pinned] = Head(304 if kind == "unmodified" else 200, lines)
+        return head
 
 
 _FRESH, _PINNED = (f"\r\ncache-control: {each}\r\n".encode() for each in (FRESH, IMMUTABLE))
