@@ -34,7 +34,7 @@ from service.engine.scheme import Array, Scheme
 from service.engine.tables import Call, TableCache
 
 SLOTS = 2  # blocks that it is asked for at a time: one to compute, and one that waits, so that it never does
-SLOT_BYTES = 4 << 20
+SLOT_BYTES = 2 << 20
 IDLE_SECONDS = 60.0
 HUNG_SECONDS = 60.0  # no block takes as long
 WORTH_SECONDS = 3e-4  # what a block must take for its way through shared memory to be worth it

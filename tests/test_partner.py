@@ -107,7 +107,7 @@ def test_what_both_compute_is_what_one_computes(
 
 
 def test_other_numbers_pass_through_the_shared_memory_too(shared: Partner, monkeypatch: pytest.MonkeyPatch) -> None:
-    call, watched = a_call("masks/causal", length=3000), Watched(shared, monkeypatch)
+    call, watched = a_call("masks/causal", length=2000), Watched(shared, monkeypatch)
     (tensor,) = call.tensors
     with shared.helping(call) as helped:
         assert np.array_equal(computed(helped, tensor), computed(call, tensor))
@@ -344,7 +344,7 @@ def test_every_request_reads_back_as_it_was_sent(asked: Asked) -> None:
 def test_an_answer_computed_by_both_has_the_same_bytes(
     transport: str, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = f"/v1/encodings/sinusoidal{ending}?dim=64&length={70_000 if ending else 6000}"
+    target = f"/v1/encodings/sinusoidal{ending}?dim=64&length={35_000 if ending else 6000}"
     monkeypatch.setattr(main, "cores", lambda: 2)
     with TRANSPORTS[transport](settings(stream_bytes=1000)) as client:
         assert client.resources.partner is None

@@ -30,7 +30,7 @@ type_of: Mapping[str, np.dtype[Any]] = {
     "int64": np.dtype("<i8"),
     "bool": np.dtype("?"),
 }
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
 
 
 class TensorSpec(Protocol):

@@ -7,7 +7,7 @@ computes large tables with (`service/partner.py`; not with --alone); rotations o
 Each pair of runs follows one another in one process, so that a busy machine slows both; what counts is the median of
 their ratios, of elapsed time and, where other work takes turns on the cores, of processor time, the second process'
 included. "whole" is one array in fresh memory, as the peer makes it; "blocks" is what the service does with a table
-that large: blocks of 4 MiB, each let go once sent.
+that large: blocks of 2 MiB, each let go once sent.
 
 Threads do not do what the second process does. A call of numpy's on a block that stays in cache takes some ten
 microseconds; a thread that finds the interpreter's lock taken when its call returns sleeps, and to be woken costs some

@@ -66,6 +66,10 @@ class Running:
         """Processor time that it and its children have used so far, in user and kernel mode."""
         return sum(_ticks(pid) for pid in (self.pid, *_children(self.pid))) / os.sysconf("SC_CLK_TCK")
 
+    def proportional(self) -> int:
+        """Bytes of it and its children in memory; what several processes share is divided among them."""
+        return sum(_proportional(pid) for pid in (self.pid, *_children(self.pid)))
+
     def resident(self) -> int:
         """Bytes of it in memory."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -76,9 +80,18 @@ def _ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
+def _proportional(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it ended meanwhile
+        return 0
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
+
+
 def _children(pid: int) -> list[int]:
-    """Its children and theirs."""
-    own = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Its children and theirs, whichever thread started them."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    own = [int(each) for thread in threads for each in (thread / "children").read_text().split()]
     return own + [each for child in own for each in _children(child)]
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from service.formats import FORMATS
 from service.formats.blocks import KEPT_BYTES
 from service.formats.errors import CannotHold
-from service.formats.format import Binary, _no_rows, type_of
+from service.formats.format import BLOCK_BYTES, Binary, _no_rows, type_of
 from tests.formats.holding import HOLDING
 from tests.formats.samples import DOCUMENT, FLOATS, arrays_of, rows_of, shapes, specs, written
 
@@ -161,7 +161,7 @@ def test_large_answers_are_not_kept(extension: str) -> None:
         return array[start:stop]
 
     body = b"".join(FORMATS[extension].stream({}, specs({"x": array}), rows))
-    assert max(stop - start for start, stop in asked) == 4096
+    assert max(stop - start for start, stop in asked) == BLOCK_BYTES // 1024
     assert len(body) > array.size
     asked.clear()
     small = array[:8]
