@@ -28,7 +28,8 @@ PINNED = SMALL + "&revision=1"
 TEXT = "/v1/encodings/sinusoidal?length=100&dim=8"
 MASK = "/v1/masks/causal.csv?length=5"
 LARGE = "/v1/encodings/sinusoidal.npy?length=2097152&dim=128"
-KNOWN = (SMALL, PINNED, TEXT, MASK, LARGE)
+MIDDLE = "/v1/encodings/sinusoidal.npy?length=40&dim=128"  # too large to be copied behind its header
+KNOWN = (SMALL, MIDDLE, PINNED, TEXT, MASK, LARGE)
 LAST = b"GET /health/live HTTP/1.1\r\nHost: last\r\nConnection: close\r\n\r\n"
 
 

@@ -17,7 +17,8 @@ from service.api.door import Door, Found
 from service.api.early import not_http
 from service.api.gate import Admitted
 from service.api.protocol import Protocol
-from service.api.reply_cache import Head
+from service.api.repeating import JOINED_BYTES
+from service.api.reply_cache import Body, Head
 from service.settings import Settings
 from tests import stub_app
 from tests.live import Client, Live, live, wait_until
@@ -407,9 +408,10 @@ def test_a_connection_that_rests_is_closed_and_one_that_works_is_not(server: Liv
     assert protocol.timeout_keep_alive_task is None
 
 
-def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live) -> None:
+@pytest.mark.parametrize(("body", "way"), [((), "write"), ((bytes(JOINED_BYTES + 1),), "writelines")])
+def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live, body: Body, way: str) -> None:
     door = create_autospec(Door)
-    door.find.return_value = Found(Head(200, b""), (), Admitted(b"id", None, b"", None), "", 0.0)
+    door.find.return_value = Found(Head(200, b""), body, Admitted(b"id", None, b"", None), "", 0.0)
     for closing in (False, True):
         protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
         protocol.transport = transport = create_autospec(Transport)
@@ -417,7 +419,7 @@ def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live) -> N
         protocol.door = door
         transport.is_closing.return_value = closing
         protocol.data_received(GET)
-        assert transport.writelines.called != closing
+        assert getattr(transport, way).called != closing
     assert [call.args[1] for call in door.find.call_args_list] == [b"/health/live"] * 2
 
 
