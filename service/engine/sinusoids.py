@@ -269,10 +269,11 @@ def frequencies(params: SinusoidalTable, dim: int) -> Reals:
     [1.0, 0.1, 0.01, 0.001]
     """
     chosen = series(params, dim)
-    exponents = [k / chosen.gaps for k in range(chosen.count)]
-    found = geometric(chosen.numerator, [-exponent for exponent in exponents])
+    above, below = chosen.gaps.denominator, chosen.gaps.numerator
+    found = geometric(chosen.numerator, [Fraction(-k * above, below) for k in range(chosen.count)])
     if chosen.named != "base":
-        found = found * geometric(chosen.denominator, exponents) * chosen.first
+        rises = geometric(chosen.denominator, [Fraction(k * above, below) for k in range(chosen.count)])
+        found = found * rises * chosen.first
     return found if params.angle_factor == "one" else found * angle_factor(params.angle_factor)
 
 

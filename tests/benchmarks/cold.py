@@ -1,4 +1,4 @@
-"""Rows about answers that nobody asked for before: every request has positions of its own."""
+"""Rows about answers that nobody asked for before: every request has positions, or a base, of its own."""
 
 from tests.benchmarks.figures import Line, Options, at_least, in_turn
 from tests.benchmarks.load import Ask, load
@@ -17,9 +17,14 @@ def _beside(ours: str, theirs: str, options: Options, seconds: float) -> tuple[f
 
 
 def npy(options: Options) -> list[Line]:
-    query = "length=4096&dim=128&offset=@0000"
-    found = _beside(f"/v1/encodings/sinusoidal.npy?{query}", f"/npy?{query}", options, options.seconds)
-    return [at_least("npy 4096 x 128, cold", found, "requests/s", "bare FastAPI and numpy computing the same", 2)]
+    """At positions that nobody asked for, and with a base that nobody asked for: its frequencies are computed too."""
+    lines = []
+    for what, new in (("positions", "offset=@0000"), ("base", "base=1@.5")):
+        query = f"length=4096&dim=128&{new}"
+        found = _beside(f"/v1/encodings/sinusoidal.npy?{query}", f"/npy?{query}", options, options.seconds)
+        work = f"npy 4096 x 128, cold, new {what}"
+        lines.append(at_least(work, found, "requests/s", "bare FastAPI and numpy computing the same", 2))
+    return lines
 
 
 def json(options: Options) -> list[Line]:

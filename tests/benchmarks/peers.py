@@ -11,9 +11,9 @@ from starlette.types import Receive, Scope, Send
 BYTES = {f"/{size}": bytes(size) for size in (4 << 10, 64 << 10, 1 << 20, 16 << 20)}
 
 
-def table(length: int, dim: int, offset: int) -> NDArray[np.float32]:
+def table(length: int, dim: int, offset: int, base: float = 10000.0) -> NDArray[np.float32]:
     """The sinusoidal table as everybody writes it."""
-    angles = np.arange(offset, offset + length)[:, None] * 10000.0 ** (-np.arange(0, dim, 2) / dim)
+    angles = np.arange(offset, offset + length)[:, None] * base ** (-np.arange(0, dim, 2) / dim)
     values = np.empty((length, dim), np.float32)
     values[:, 0::2], values[:, 1::2] = np.sin(angles), np.cos(angles)
     return values
@@ -35,9 +35,9 @@ async def prepared(size: str) -> Response:
 
 
 @bare.get("/npy")
-def computed(length: int, dim: int, offset: int = 0) -> Response:
+def computed(length: int, dim: int, offset: int = 0, base: float = 10000.0) -> Response:
     """The table as npy, computed for each request."""
-    return Response(as_npy(table(length, dim, offset)), media_type="application/octet-stream")
+    return Response(as_npy(table(length, dim, offset, base)), media_type="application/octet-stream")
 
 
 @bare.get("/json")

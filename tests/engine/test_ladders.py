@@ -42,7 +42,8 @@ def test_offsets_lie_on_both_sides_of_0(frequencies: Reals, stride: int) -> None
 def test_bases_lie_in_the_middle_of_their_strides(frequencies: Reals, stride: int, first: int, count: int) -> None:
     angles = Angles(frequencies)
     rows = Ladders(angles, stride).bases(first, count)
-    assert differs(rows, angles, (first + np.arange(count)) * float(stride) + stride // 2) < 1
+    middles = np.arange(first, first + count, dtype=np.float64) * stride + stride // 2
+    assert differs(rows, angles, middles) < 1
 
 
 def test_a_sum_of_products_loses_less_than_it_says() -> None:
@@ -53,9 +54,9 @@ def test_a_sum_of_products_loses_less_than_it_says() -> None:
     total = sum_of_products(a, b)
     for place in np.ndindex(total.high.shape):
         terms = [
-            (Fraction(a.high[t][place]) + Fraction(a.low[t][place]))
-            * (Fraction(b.high[t][place]) + Fraction(b.low[t][place]))
+            (Fraction(a.high.item(t, *place)) + Fraction(a.low.item(t, *place)))
+            * (Fraction(b.high.item(t, *place)) + Fraction(b.low.item(t, *place)))
             for t in range(2)
         ]
-        lost = abs(Fraction(total.high[place]) + Fraction(total.low[place]) - sum(terms))
+        lost = abs(Fraction(total.high.item(*place)) + Fraction(total.low.item(*place)) - sum(terms))
         assert lost <= 16 * Fraction(2) ** -106 * sum(map(abs, terms))

@@ -111,10 +111,6 @@ class Rows(NamedTuple):
         """Sines and cosines indexed alike."""
         return Rows(self.sines.at(index), self.cosines.at(index))
 
-    def reshaped(self, *shape: int) -> "Rows":
-        """Sines and cosines of another shape."""
-        return Rows(*(Pair(*(half.reshape(shape) for half in wave)) for wave in self))
-
 
 def aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """Memory that begins with a cache line: what is written there is written faster."""
