@@ -30,7 +30,7 @@ from service.formats.pictures.lettering import Lettering
 from service.formats.pictures.palette import palette
 
 IDLE_SECONDS = 300.0
-HUNG_SECONDS = 30.0
+HUNG_SECONDS = 60.0
 TRIES = 2
 NICENESS = 10  # answers go first where processes wait for a core
 

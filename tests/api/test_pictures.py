@@ -196,8 +196,9 @@ def test_who_leaves_while_waiting_leaves_no_place_taken() -> None:
             first = asyncio.ensure_future(client.http.post(target, json=body))
             await asyncio.to_thread(gate.entered.wait, 30)
             second = asyncio.ensure_future(client.http.post(target, json=body))
-            while len(client.resources.pictures.waited) < 2:
+            while not client.resources.drawing._waiters:
                 await asyncio.sleep(0.001)
+            assert len(client.resources.pictures.waited) == 2
             second.cancel()
             await asyncio.gather(second, return_exceptions=True)
             assert len(client.resources.pictures.waited) == 1

@@ -114,8 +114,6 @@ def test_types_are_checked(tmp_path: Path) -> None:
 
 # Debian's validator is what openapi-generator's Go code asks for besides the standard library.
 GO_PACKAGES = Path("/usr/share/gocode")
-# Compiled once and run once: what optimising would save is less than it takes.
-GO_QUICKLY = ("-gcflags=all=-N -l",)
 GO_OPTIONS = "packageName=posenc,enumClassPrefix=true"
 GO_PARTS = "apis,models,supportingFiles,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false"
 
@@ -127,7 +125,7 @@ def test_a_generated_go_client_is_compiled_and_run(tmp_path: Path, port: int) ->
     generate: list[str | Path] = [program("java"), "-jar", jar, "generate", "-i", DOCUMENT, "-g", "go", "-o", package]
     run(*generate, "--additional-properties", GO_OPTIONS, "--global-property", GO_PARTS)
     variables = {"GO111MODULE": "off", "GOPATH": f"{tmp_path}:{GO_PACKAGES}", "GOCACHE": str(tmp_path / "cache")}
-    command = ["env", *(f"{name}={value}" for name, value in variables.items()), program("go"), "run", *GO_QUICKLY]
+    command = ["env", *(f"{name}={value}" for name, value in variables.items()), program("go"), "run"]
     told = json.loads(run(*command, HERE / "generated.go", f"http://127.0.0.1:{port}"))
     assert np.array_equal(np.array(told["rope"], np.float32), sines())
     assert np.array_equal(np.array(told["file"], np.float32), sines().reshape(-1))
