@@ -25,8 +25,8 @@ from service.api.resources import Resources
 
 # What a repeated answer cannot be given to: a part of it, a condition that is seldom made, and a request whose body
 # wants to be read or refused.
-_BODY = frozenset((b"content-length", b"transfer-encoding"))
-_NOT_REPEATED = _BODY | {b"range", b"if-match"}
+BODY = frozenset((b"content-length", b"transfer-encoding"))
+_NOT_REPEATED = BODY | {b"range", b"if-match"}
 NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding", b"traceparent", b"tracestate"}
 _PICTURE = re.compile(rb"[^?]*/v1/[^?]*\.(?:png|svg)(?:\?.*)?")
 # Answered however many requests wait, for they take no work.
@@ -122,7 +122,7 @@ class Door:
 
     def _turned_away(self, scope: Scope, target: bytes, noted: Mapping[bytes, bytes], begun: float) -> Found | None:
         """A refusal at the price of a repeated answer: refusing must not take what answering needs."""
-        problem = self._overload(target) if _BODY.isdisjoint(noted) else None
+        problem = self._overload(target) if BODY.isdisjoint(noted) else None
         if problem is None:
             return None
         admitted = self.gate.identify(noted)

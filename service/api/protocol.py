@@ -17,7 +17,7 @@ from starlette.types import Scope
 from uvicorn.server import ServerState
 
 from service.api.cycles import Cycle, Unframed
-from service.api.door import NOTED, noted_in
+from service.api.door import BODY, NOTED, noted_in
 from service.api.early import header_too_large, no_host, no_length, not_http, request_timeout, to_bytes, uri_too_long
 from service.api.gate import Gate
 from service.api.meters import UNROUTED, Account
@@ -204,8 +204,9 @@ class Protocol(Repeating):
             if self.repeat():
                 self.passed_on = True
                 return
-            if version == "1.0":
-                self.expect_100_continue = False  # it would take the first answer for the last (RFC 9110, 10.1.1)
+            if version == "1.0" or BODY.isdisjoint(name for name, _ in self.headers):
+                # That would take the first answer for the last, or has no body that waits for it (RFC 9110, 10.1.1).
+                self.expect_100_continue = False
             if not self.url.startswith(b"/"):
                 self._take_host_from_target()
             super().on_headers_complete()

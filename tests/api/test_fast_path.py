@@ -136,6 +136,7 @@ def test_both_ways_say_the_same(pair: Pair) -> None:
     @example([b"HEAD " + LARGE.encode() + b" HTTP/1.1\r\nHost: x\r\nIf-None-Match: *\r\n\r\n"])
     @example([b"GET " + SMALL.encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"] * 2)
     @example([b"GET " + SMALL.encode() + b" HTTP/1.1\r\n\r\n"])
+    @example([b"GET " + SMALL.encode() + b" HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n"])
     @example([b"GET http://x" + SMALL.encode() + b" HTTP/1.1\r\nHost: x\r\n\r\n"])
     @example([b"GET " + SMALL.encode() + b" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"])
     @example([b"GET " + SMALL.encode() + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab"])
