@@ -134,7 +134,7 @@ def test_it_works_with_the_keyboard_alone(browser: "Browser") -> None:
         page.page.keyboard.press("Tab")
         assert page.page.evaluate("document.activeElement.className") == "skip"
         page.page.keyboard.press("Enter")
-        for _ in range(3):
+        for _ in range(4):
             page.page.keyboard.press("Tab")
             if page.page.evaluate("document.activeElement.id") == "a-scheme":
                 break
