@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -241,10 +242,17 @@ async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
 
 def _refusal(problem: Problem, request_id: str, method: str, path: str = "") -> tuple[Head, Body]:
     status, media_type, body = written(problem, path, request_id)
+    head = _refusal_head(status, media_type, len(body), tuple(problem.headers.items()))
+    return head, () if method == "HEAD" else (body,)
+
+
+@lru_cache(maxsize=256)
+def _refusal_head(status: int, media_type: bytes, size: int, own: tuple[tuple[str, str], ...]) -> Head:
+    """Few kinds are most of them: a flood of requests has the same one again and again."""
     headers: RawHeaders = [
         (b"content-type", media_type),
-        (b"content-length", str(len(body)).encode()),
+        (b"content-length", str(size).encode()),
         (b"cache-control", b"no-store"),
-        *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in problem.headers.items()),
+        *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in own),
     ]
-    return Head(status, lines_of(headers)), () if method == "HEAD" else (body,)
+    return Head(status, lines_of(headers))
