@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from service.api.flights import Flight, next_block
+from service.api.wanted import BLOCK_FACTOR
+from service.formats.format import BLOCK_BYTES
 from tests.api.gates import watched
 from tests.api.problems import refused
 from tests.clients import TRANSPORTS, Call, Client, in_process, settings
@@ -115,11 +117,11 @@ def test_a_failure_before_the_first_block_is_a_refusal(streaming: Client) -> Non
 
 
 def test_what_has_no_place_in_memory_now_is_sent_in_blocks() -> None:
-    """3 MB do not fit beside the work that 2 MB more of budget allow: nothing is kept, and nothing refused."""
+    """3 MB do not fit beside a block of rows and 2 MB: nothing is kept, and nothing refused."""
     with in_process(settings(stream_bytes=1000)) as client:
         whole = client.get(TABLE.replace("3000", "12000")).content
         held = client.resources.replies.held_bytes
-    with in_process(settings(stream_bytes=1000, memory_bytes=26 * 2**20)) as client:
+    with in_process(settings(stream_bytes=1000, memory_bytes=BLOCK_FACTOR * BLOCK_BYTES + 2 * 2**20)) as client:
         reply = client.get(TABLE.replace("3000", "12000"))
         assert reply.status_code == 200
         assert reply.content == whole
