@@ -92,7 +92,7 @@ def parameters_of(
         found["rotary_dim"] = turned
     found["rope_type"] = block.keys["rope_type"]
     # The longest context is the model's: `_lengths` has it where it counts.
-    dropped = ("max_position_embeddings", *_dropped(reading, block))
+    dropped = ("max_position_embeddings", *_dropped(reading, block, notes))
     for name in TAKES.get(block.rope_type, ()):
         if name in block.keys and name not in dropped:
             found[name] = block.keys[name]
@@ -117,10 +117,18 @@ def _base_in_vllm(reading: Reading) -> dict[str, Value]:
     return {"base": numeric(Value(given, "config", pointer(reading.at(block), key)))}
 
 
-def _dropped(reading: Reading, block: Block) -> tuple[str, ...]:
-    """Keys that vLLM's class of the type does not hand on."""
+AMPLITUDES = ("short_mscale", "long_mscale")
+
+
+def _dropped(reading: Reading, block: Block, notes: list[str]) -> tuple[str, ...]:
+    """Keys that the code does not hand on: PhiMoE's amplitudes in transformers, others in vLLM's class of the type."""
     if reading.vllm is None:
-        return ()
+        if AMPLITUDES[0] in reading.type.rule.get("scaled_needs", ()):
+            return ()
+        unread = [block.keys[name].key for name in AMPLITUDES if name in block.keys]
+        if unread and block.rope_type == "longrope":
+            notes.append(f"{' and '.join(unread)} have no effect: only phimoe reads them in transformers")
+        return AMPLITUDES
     if block.rope_type == "yarn" and reading.vllm.get("yarn") == "deepseek":
         return ("attention_factor", "truncate")
     return tuple(reading.vllm.get("drops", ()))
