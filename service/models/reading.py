@@ -12,6 +12,7 @@ from service.engine.errors import Refusal
 from service.models.known import ModelType, vllm
 from service.models.nearest import echo
 from service.models.plan import Value
+from service.models.told import Told
 
 MOST = 2**31 - 1
 MOST_LAYERS = 4096
@@ -82,8 +83,21 @@ class Reading:
         for table in (self.given, self.type.fields):
             for name in self.names_of(key):
                 if name in table:
-                    return Value(table[name], "class default", self.at(name))
+                    return self._of_the_class(key, name, table[name])
         return self._older(key)
+
+    def _of_the_class(self, key: str, name: str, value: Any) -> Value:
+        """A default of the class; of a type that is only assumed, an older name of the file comes first."""
+        if isinstance(self.document, Told):
+            older = self._older(key)
+            if older is not None:
+                return older
+            self.document.take(self.at(name), name, value)
+        return Value(value, "class default", self.at(name))
+
+    def says(self, key: str) -> bool:
+        """Whether the file itself has the key, by any of its names."""
+        return any(name in self.document for name in (*self.names_of(key), *OLDER.get(key, ())))
 
     def _older(self, key: str) -> Value | None:
         """What an older family calls the same thing, where the class knows no such key."""

@@ -97,6 +97,7 @@ def parameters_of(
         if name in block.keys and name not in dropped:
             found[name] = block.keys[name]
     _lengths(reading, block, found, context)
+    found |= _doubled(reading, block, context, notes)
     if _crashes(reading, block):
         notes.append(
             f"transformers fails on {block.rope_type} here; the plan is what the file says, for heads of "
@@ -115,6 +116,21 @@ def _base_in_vllm(reading: Reading) -> dict[str, Value]:
     if given is None:
         return {}
     return {"base": numeric(Value(given, "config", pointer(reading.at(block), key)))}
+
+
+def _doubled(reading: Reading, block: Block, context: Context, notes: list[str]) -> dict[str, Value]:
+    """Qwen 1: a call of n > L positions has the base of alpha = 2^(k + 1) - 1, L 2^k the first that reaches n."""
+    key = reading.type.rule.get("doubles_beyond")
+    if key is None or block.rope_type != "default" or not reading.flag("use_dynamic_ntk"):
+        return {}
+    trained, length = reading.needed(key), context.options.length
+    notes.append(f"use_dynamic_ntk raises the base beyond {key}, by a power of two: the addresses are of one call")
+    doublings = (-(-length // trained.value) - 1).bit_length()
+    if not doublings:
+        return {}
+    flag = reading.at("use_dynamic_ntk")
+    alpha = trained.replaced(float(2 ** (doublings + 1) - 1))
+    return {"rope_type": Value("ntk_alpha", "rewritten", flag), "alpha": alpha}
 
 
 AMPLITUDES = ("short_mscale", "long_mscale")
@@ -193,6 +209,9 @@ def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
 
 def _lengths(reading: Reading, block: Block, found: dict[str, Value], context: Context) -> None:
     """The longest context, where it decides something, and the length that a first call of the model has."""
+    plain = block.rope_type not in ("yarn", "longrope", "dynamic")
+    if plain and not reading.says("max_position_embeddings"):
+        return
     longest = reading.integer("max_position_embeddings")
     ratio = block.rope_type in ("yarn", "longrope") and ("factor" not in found or reading.vllm is not None)
     if longest is not None and (ratio or block.rope_type == "dynamic"):
