@@ -110,8 +110,11 @@ def _widths(header: Header, *, local: bool) -> dict[str, Value]:
         header.wanted("rope.dimension_count")
     width = width or turned
     assert width is not None
-    if turned is None or turned.value >= width.value:
-        return {"dim": turned or width}
+    if turned is not None and turned.value > width.value:
+        detail = f"{turned.key[1:]} is {turned.value}, and a head has {width.value} channels ({width.key[1:]})"
+        raise Refusal(turned.key, "conflict", detail)
+    if turned is None or turned.value == width.value:
+        return {"dim": width}
     return {"dim": width, "rotary_dim": turned}
 
 

@@ -48,10 +48,16 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     return Plan(
         model_type=str(config.get("model_type", name))[:64],
         preset=options.preset,
-        uses=tuple(uses),
+        uses=tuple(_of_file(use, config) for use in uses),
         notes=(*notes, *_of_assumed(told)),
         assumed=options.assume if told else None,
     )
+
+
+def _of_file(use: Use, config: Mapping[str, Any]) -> Use:
+    """The use with origins that are keys of the file, or the class; the length of a call is the caller's."""
+    found = {name: value if name == "seq_len" else value.within(config) for name, value in use.parameters.items()}
+    return replace(use, parameters=found)
 
 
 def _of_assumed(told: Sequence[Told]) -> list[str]:

@@ -231,8 +231,9 @@ def _keys_of(raw: Keys, label: str) -> Keys:
 
 def _fixed(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG001
     """GPT-J, CodeGen, ESM: a base that is written into the code, or stands at the top."""
-    theta = theta_of(reading, reading.type.rule.get("theta_key", "rope_theta"), 10_000.0)
-    kind_of = Value("default", "class default", reading.at("rope_parameters") + "/rope_type")
+    key, code = reading.type.rule.get("theta_key"), reading.at("model_type")
+    theta = theta_of(reading, key, 10_000.0) if key else Value(10_000.0, "class default", code)
+    kind_of = Value("default", "class default", code)
     return Found({None: Block({"rope_type": kind_of, "rope_theta": theta})})
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.engine.errors import Refusal
-from service.engine.rotation.rope_block import KEYS
+from service.engine.rotation.rope_block import KEYS, SPELLINGS
 from service.models.nearest import echo, nearest
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
@@ -142,6 +142,7 @@ def _named_type(reading: Reading, block: Keys) -> Value:
     name = given.value
     if not isinstance(name, str):
         raise Refusal(given.key, "type", f"the type is {kind(name)}; a string is needed")
+    _refuse_two_types(reading, given, block.get("type"))
     rewritten = reading.type.rule.get("rewrites", {}).get(name)
     if name == "dynamic" and "alpha" in block and block["alpha"].value and reading.type.rule.get("alpha"):
         rewritten = "ntk_alpha"
@@ -161,6 +162,23 @@ def _named_type(reading: Reading, block: Keys) -> Value:
         detail = f"rope type {echo(name)} is none that {who}{hint}: {', '.join(allowed)}"
         raise Refusal(given.key, "choice", detail)
     return given
+
+
+def _refuse_two_types(reading: Reading, given: Value, older: Value | None) -> None:
+    """Refuses a block whose `type` is another than its `rope_type`, by any of their spellings."""
+    if older is None:
+        return
+    rewrites = reading.type.rule.get("rewrites", {})
+    first, second = (
+        rewrites.get(name) or SPELLINGS.get(name, {"rope_type": name})["rope_type"]
+        for name in (str(given.value), str(older.value))
+    )
+    if first != second:
+        detail = (
+            f"rope_type is {echo(given.value)} and type is {echo(older.value)}: they are two names of one thing; "
+            "leave one of them out"
+        )
+        raise Refusal(older.key, "conflict", detail)
 
 
 # What vLLM calls older names, whatever the type.
@@ -202,6 +220,7 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
             found["rope_theta"] = theta
         elif stated is not None and stated != found["rope_theta"].value:
             notes.append(f"{theta.key} is {echo(stated)} and has no effect: {found['rope_theta'].key} is stated")
+    notes += _other_share(reading)
     share = _share(reading, nested=nested)
     if share is not None:
         found.setdefault("partial_rotary_factor", share)
@@ -224,6 +243,18 @@ def _refuse_lacking(reading: Reading, found: Keys) -> None:
             raise Refusal(pointer(place, key), "missing", detail)
 
 
+def _other_share(reading: Reading) -> list[str]:
+    """`partial_rotary_factor` of a class that calls it otherwise: refused beside that name, and read by nothing."""
+    key, other = reading.type.rule.get("partial_key"), reading.document.get("partial_rotary_factor")
+    if key is None or other is None:
+        return []
+    stated, place = reading.document.get(key), reading.at("partial_rotary_factor")
+    if stated is not None and stated != other:
+        detail = f"{key} is {echo(stated)} and partial_rotary_factor {echo(other)}: they are two names of one thing"
+        raise Refusal(place, "conflict", f"{detail}; {reading.type.name} reads {key}")
+    return [] if stated is not None else [f"{place} is read by nothing: {reading.type.name} reads {key}"]
+
+
 def _share(reading: Reading, *, nested: bool) -> Value | None:
     """`partial_rotary_factor` from outside the block."""
     rule = reading.type.rule
@@ -232,7 +263,7 @@ def _share(reading: Reading, *, nested: bool) -> Value | None:
     if "partial_forced" in rule:
         return Value(rule["partial_forced"], "class default", reading.at("partial_rotary_factor"))
     key = rule.get("partial_key", "partial_rotary_factor")
-    given = reading.document.get(key)
+    given = None if rule.get("partial_by_layer") else reading.document.get(key)
     if given is not None:
         return numeric(Value(given, "config", reading.at(key)))
     width = rule.get("partial_of")

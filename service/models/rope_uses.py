@@ -14,7 +14,7 @@ from service.models.plan import Address, Use, Value
 from service.models.reading import Reading
 from service.models.rope_blocks import rope_blocks
 from service.models.rope_keys import Block
-from service.models.rope_parameters import parameters_of
+from service.models.rope_parameters import parameters_of, refuse_heads_of_keys
 from service.models.sections import sections_address
 from service.models.stacks import CROSS, cross_attention, of_stacks
 from service.models.temperatures import temperature_of
@@ -36,6 +36,7 @@ class Group:
 
 def rope_uses(reading: Reading, context: Context) -> list[Use]:
     """A use for each kind of layer."""
+    refuse_heads_of_keys(reading)
     labels = layer_types(reading)
     found = rope_blocks(reading, list(dict.fromkeys(labels or ())))
     uses = []

@@ -1,11 +1,13 @@
 """Keys that a model's own code does not read, reads another way, or that contradict each other."""
 
 from math import log, sqrt
+from typing import Any
 
 import pytest
 
-from service.models import Options
-from tests.models.plans import refusal, said, use, values
+from service.models import Options, resolve
+from service.models.plan import Value
+from tests.models.plans import refusal, said, sources, use, values
 
 LISTS = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8, "original_max_position_embeddings": 4096}
 AMPLITUDES = {"short_mscale": 1.3, "long_mscale": 1.4}
@@ -20,3 +22,83 @@ def test_only_phimoe_reads_amplitudes_of_its_own(name: str) -> None:
     assert not {"short_mscale", "long_mscale"} & set(values(found))
     # vLLM hands both on, whatever the type.
     assert use(name, options=Options(preset="vllm"), **keys).facts["attention_factor"] == 1.4
+
+
+# Keys that contradict each other
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "pointer", "words"),
+    [
+        ("llama", {"rope_scaling": {"type": "linear", "rope_type": "yarn", "factor": 2.0}}, "/rope_scaling/type", ""),
+        ("phi3", {"rope_scaling": {"type": "su", "rope_type": "default"}}, "/rope_scaling/type", "is su"),
+        ("deepseek_v3", {"qk_rope_head_dim": 64, "head_dim": 128}, "/head_dim", "qk_rope_head_dim 64"),
+        ("llama", {"num_key_value_heads": -1}, "/num_key_value_heads", "at least 1"),
+        ("llama", {"num_key_value_heads": "x"}, "/num_key_value_heads", "a whole number is needed"),
+        ("llama", {"num_key_value_heads": 3}, "/num_key_value_heads", "num_attention_heads is 4"),
+        ("gpt_neox", {"rotary_pct": 0.25, "partial_rotary_factor": 0.5}, "/partial_rotary_factor", "two names"),
+    ],
+)
+def test_keys_that_contradict_each_other(name: str, keys: dict[str, Any], pointer: str, words: str) -> None:
+    fault = refusal(name, **keys)
+    assert fault.parameter == pointer
+    assert words in fault.detail
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"), [("mrope", "default"), ("su", "longrope"), ("yarn", "yarn"), ("linear", "linear")]
+)
+def test_two_spellings_of_one_type(older: str, newer: str) -> None:
+    block = {"type": older, "rope_type": newer, "factor": 2.0, **(LISTS if newer == "longrope" else {})}
+    assert values(use("llama", rope_scaling=block))["rope_type"] == newer
+
+
+def test_heads_of_keys_that_say_nothing() -> None:
+    for given in (None, 1, 2, 4, [3, 3]):
+        assert use("llama", num_key_value_heads=given)
+    # These classes do not share heads out, or have no such key.
+    assert use("deepseek_v3", qk_rope_head_dim=8, num_key_value_heads=3)
+    assert use("gpt_neox", num_key_value_heads=3)
+
+
+@pytest.mark.parametrize("preset", ["vllm", "llama.cpp"])
+def test_latent_heads_where_the_width_is_not_read(preset: Any) -> None:
+    found = use("deepseek_v3", qk_rope_head_dim=8, head_dim=32, options=Options(preset=preset))
+    assert sources(found)["dim"] == ("config", "/qk_rope_head_dim")
+
+
+def test_a_share_under_the_wrong_name() -> None:
+    found = use("gpt_neox", partial_rotary_factor=0.5)
+    assert values(found)["partial_rotary_factor"] == 0.25
+    assert said(found, "/partial_rotary_factor is read by nothing: gpt_neox reads rotary_pct")
+    assert not said(use("gpt_neox", rotary_pct=0.5, partial_rotary_factor=0.5), "read by nothing")
+
+
+@pytest.mark.parametrize(
+    ("factor", "longest", "trained", "warned"),
+    [(8.0, 32768, 8192, True), (4.0, 32768, 8192, False), (8.0, 8192, 8192, False), (8.0, None, 8192, False)],
+)
+def test_a_factor_that_is_not_the_ratio_of_lengths(factor: float, longest: Any, trained: int, warned: bool) -> None:
+    block = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": trained}
+    found = use("llama", rope_scaling=block, max_position_embeddings=longest)
+    assert said(found, "/rope_scaling/factor is 8.0 and /max_position_embeddings over") == warned
+
+
+def test_origins_are_keys_of_the_file() -> None:
+    (found,) = resolve({"model_type": "llama", "num_hidden_layers": 1}).uses
+    assert sources(found)["dim"] == ("class default", "/hidden_size")
+    (found,) = resolve({"model_type": "llama", "num_attention_heads": 8}).uses
+    assert sources(found)["dim"] == ("rewritten", "/num_attention_heads")
+    for name in ("gptj", "codegen", "roformer"):
+        (turned,) = [each for each in resolve({"model_type": name}).uses if each.encoding == "rope"]
+        assert sources(turned)["base"] == ("class default", "/model_type")
+    (table,) = resolve({"model_type": "llava"}).uses[1:]
+    assert {value.source for value in table.parameters.values()} == {"class default"}
+
+
+def test_origins_within_lists() -> None:
+    config = {"a/b": [{"c": 1}]}
+    assert Value(1, "rewritten", "/a~1b/0/c").within(config).source == "rewritten"
+    for pointer in ("/a~1b/1/c", "/a~1b/x", "/a~1b/0/c/d"):
+        assert Value(1, "rewritten", pointer).within(config).source == "class default"
+    assert Value(1, "rewritten", "").within(config).source == "rewritten"

