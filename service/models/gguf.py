@@ -11,7 +11,7 @@ from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.gguf_architectures import ALIBI, BUCKETS, KNOWN, LEARNED, WITHOUT
-from service.models.gguf_header import Header, use_of
+from service.models.gguf_header import Header, unread, use_of
 from service.models.gguf_rotary import turning
 from service.models.nearest import echo, nearest
 from service.models.plan import Plan, Use
@@ -44,10 +44,9 @@ def gguf_plan(config: Mapping[str, Any], context: Context) -> Plan:
         near = nearest(name, list(KNOWN))
         hint = f"; nearest are {', '.join(near)}" if near else ""
         raise Refusal(place, "unknown", f"{echo(name)} is no architecture known here{hint}")
-    notes = ("read as a GGUF header: the numbers are those of llama.cpp",)
-    return Plan(
-        model_type=name, preset="llama.cpp", uses=tuple(_uses(Header(header, where, name), context)), notes=notes
-    )
+    read = Header(header, where, name)
+    notes = ("read as a GGUF header: the numbers are those of llama.cpp", *unread(read))
+    return Plan(model_type=name, preset="llama.cpp", uses=tuple(_uses(read, context)), notes=notes)
 
 
 def _uses(header: Header, context: Context) -> list[Use]:

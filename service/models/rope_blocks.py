@@ -22,6 +22,7 @@ from service.models.rope_keys import (
     located,
     object_at,
     raw_block,
+    refuse_labels,
     theta_of,
 )
 
@@ -51,6 +52,7 @@ def _plain(reading: Reading, labels: Sequence[str]) -> Found:
         ):
             return Found({None: None}, [*notes, "rope_theta is null: the class builds no rotary module"])
         return Found({None: completed(reading, flat(raw, "the RoPE block", labels), theta, nested=False)}, notes)
+    refuse_labels(raw, labels, "the RoPE block")
     beside = [key for key in raw if key not in nested and raw[key].value is not None]
     if beside:
         notes.append(f"{', '.join(beside)} beside the types of layer have no effect")
@@ -91,6 +93,7 @@ def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
     if reading.document.get("rope_theta") is not None:
         notes.append(f"{reading.at('rope_theta')} has no effect: the class reads rope_parameters alone")
     raw = object_at(reading, "rope_parameters") or class_block(reading) or {}
+    refuse_labels(raw, labels, "rope_parameters")
     unturned = (*WITHOUT_ATTENTION, *reading.type.rule.get("unturned", ()))
     wanted = [label for label in dict.fromkeys(labels) if label not in unturned]
     for label in wanted:
@@ -100,13 +103,17 @@ def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
     return Found({label: _of_label(reading, raw, label, None) for label in wanted}, notes)
 
 
+TWO = ("full_attention", "sliding_attention")
+
+
 def _two_bases(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG001
     """Gemma 3, ModernBERT, Olmo 3: a base for full and one for sliding attention; old scaling goes to some."""
     rule = reading.type.rule["two_bases"]
     notes: list[str] = []
     parameters, scaling = object_at(reading, "rope_parameters"), object_at(reading, "rope_scaling")
+    refuse_labels(parameters or {}, TWO, "rope_parameters")
     blocks: dict[str | None, Block | None] = {}
-    for label in ("full_attention", "sliding_attention"):
+    for label in TWO:
         stated = (parameters or {}).get(label)
         inner: Keys = {}
         if stated is not None and stated.value is not None:
@@ -116,11 +123,14 @@ def _two_bases(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG00
         if scaling is not None and label in rule["scaled"]:
             inner |= _without_old_type(flat(scaling, "rope_scaling", ()), inner, notes)
         blocks[label] = completed(reading, inner, _base_of(reading, rule[label]), nested=True)
-    if parameters is not None and not set(parameters) & {"full_attention", "sliding_attention"}:
+    beside = [value.key for key, value in (parameters or {}).items() if key not in TWO and value.value is not None]
+    if parameters is not None and not set(parameters) & set(TWO):
         if rule.get("nested_only"):
             detail = "rope_parameters must hold an object for each type of layer: full_attention, sliding_attention"
             raise Refusal(reading.at("rope_parameters"), "type", detail)
         notes.append("rope_parameters has no object for a type of layer: its keys have no effect")
+    elif beside:
+        notes.append(f"{', '.join(beside[:8])} beside the types of layer have no effect")
     note = rule.get("note")
     if note and reading.document.get("rope_theta") not in (None, reading.type.theta):
         notes.append(note)
@@ -150,6 +160,7 @@ def _main_and_compress(reading: Reading, labels: Sequence[str]) -> Found:  # noq
     """DeepSeek V4: `main` is never scaled, `compress` has a base of its own and the scaling."""
     notes: list[str] = []
     raw = raw_block(reading, notes)
+    refuse_labels(raw, ("main", "compress"), "the RoPE block")
     nested = all(isinstance(raw[label].value, dict) for label in ("main", "compress") if label in raw)
     if nested and {"main", "compress"} <= set(raw):
         return Found({label: _of_label(reading, raw, label, None) for label in ("main", "compress")}, notes)
@@ -168,6 +179,7 @@ def _main_and_compress(reading: Reading, labels: Sequence[str]) -> Found:  # noq
 def _listed_bases(reading: Reading, labels: Sequence[str]) -> Found:
     """Step 3.5: lists by layer of bases and shares, on which layers of a kind agree; scaling is for full attention."""
     stated = object_at(reading, "rope_parameters") or {}
+    refuse_labels(stated, labels, "rope_parameters")
     if all(label in stated and isinstance(stated[label].value, dict) for label in labels):
         return Found({label: _of_label(reading, stated, label, None) for label in labels})
     notes = ["rope_parameters has no object for each type of layer: its keys have no effect"] if stated else []
@@ -203,6 +215,7 @@ def _entry(reading: Reading, key: str, place: int) -> Value | None:
 def _sliding_base(reading: Reading, labels: Sequence[str]) -> Found:
     """dots3.note: without a block sliding attention has a base of its own; the share follows from the widths."""
     raw = object_at(reading, "rope_parameters") or object_at(reading, "rope_scaling")
+    refuse_labels(raw or {}, labels, "the RoPE block")
     base = theta_of(reading, "rope_theta", reading.type.theta)
     found: dict[str | None, Block | None] = {}
     for label in labels:

@@ -10,6 +10,8 @@ from typing import Any
 
 from service.engine.errors import Refusal
 from service.engine.rotation.rope_block import KEYS, SPELLINGS
+from service.models.layers import KNOWN as LABELS
+from service.models.layers import RENAMED
 from service.models.nearest import echo, nearest
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
@@ -112,6 +114,16 @@ def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
         elif value.value is not None:
             _refuse_type(key, value)
     return {key: value for key, value in block.items() if value.value is not None}
+
+
+def refuse_labels(raw: Keys, labels: Sequence[str], where: str) -> None:
+    """Refuses an object for a type of layer that no model has: a label that is misspelt."""
+    known = tuple(dict.fromkeys([*labels, *LABELS, *RENAMED]))
+    for key, value in raw.items():
+        if isinstance(value.value, dict) and key not in known:
+            near = nearest(key, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(labels)}"
+            raise Refusal(value.key, "unknown", f"{echo(key)} is no type of layer of {where}{hint}")
 
 
 def _refuse_type(key: str, value: Value) -> None:
