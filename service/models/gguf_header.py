@@ -78,7 +78,7 @@ def unread(header: Header) -> list[str]:
     name, notes = header.type.name, []
     for full in header.document:
         of, _, key = str(full).partition(".rope.")
-        if not key or (of == name and key in ROTARY):
+        if not key or (of == name and key in ROTARY) or of.startswith(f"{name}."):
             continue
         if of == name:
             near = nearest(key, ROTARY, 1)

@@ -7,7 +7,7 @@ import pytest
 
 from service.engine.errors import Refusal
 from service.models import Plan, Use, resolve
-from tests.models.plans import refusal, values
+from tests.models.plans import refusal, sources, values
 
 
 def plan(**keys: Any) -> Plan:
@@ -113,9 +113,25 @@ def test_the_divisors_of_a_header() -> None:
 
 
 def test_longrope_of_a_header_is_before_its_tensors() -> None:
-    use = only(header("phi3", rope__scaling__type="longrope"))
-    assert values(use)["rope_type"] == "default"
+    for keys in ({"rope__scaling__type": "longrope"}, {}):
+        use = only(header("phi3", **keys))
+        assert values(use)["rope_type"] == "default"
+        assert any("rope_factors_short" in note for note in use.notes)
+    louder = header("phi3", rope__scaling__attn_factor=1.25)
+    use = only(louder)
+    assert sources(use)["divisors"] == ("rewritten", "/phi3.rope.scaling.attn_factor")
     assert any("rope_factors_short" in note for note in use.notes)
+    use = only({**louder, "rope_freqs.weight": [1, 1, 2, 8]})
+    assert (values(use)["divisors"], values(use)["attention_factor"]) == ([1, 1, 2, 8], 1.25)
+    assert not any("rope_factors_short" in note for note in use.notes)
+
+
+def test_a_tensor_that_a_header_does_not_tell_of() -> None:
+    words = "before the tensor rope_freqs, where the file has one"
+    assert any(words in note for note in only(header("llama", rope__freq_base=5e5)).notes)
+    assert not any(words in note for note in only(header("qwen2")).notes)
+    vision = resolve(header("llama4", **{"vision.rope.freq_base": 1e4}))
+    assert len(vision.notes) == 1
 
 
 def test_yarn_of_a_header() -> None:
