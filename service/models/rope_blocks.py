@@ -112,6 +112,11 @@ def _two_bases(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG00
     notes: list[str] = []
     parameters, scaling = object_at(reading, "rope_parameters"), object_at(reading, "rope_scaling")
     refuse_labels(parameters or {}, TWO, "rope_parameters")
+    if scaling is not None:
+        refuse_labels(scaling, TWO, "rope_scaling")
+        lost = [scaling.pop(label).key for label in TWO if label in scaling]
+        if lost:
+            notes.append(f"{', '.join(lost)} have no effect: the class reads objects by layer in rope_parameters alone")
     blocks: dict[str | None, Block | None] = {}
     for label in TWO:
         stated = (parameters or {}).get(label)
@@ -122,6 +127,8 @@ def _two_bases(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG00
             inner = flat(located(stated.value, stated.key, "config"), label, ())
         if scaling is not None and label in rule["scaled"]:
             inner |= _without_old_type(flat(scaling, "rope_scaling", ()), inner, notes)
+        if "rope_theta" not in inner:
+            _refuse_null_base(reading, rule[label].get("key", ""))
         blocks[label] = completed(reading, inner, _base_of(reading, rule[label]), nested=True)
     beside = [value.key for key, value in (parameters or {}).items() if key not in TWO and value.value is not None]
     if parameters is not None and not set(parameters) & set(TWO):
@@ -145,6 +152,16 @@ def _without_old_type(scaling: Keys, inner: Keys, notes: list[str]) -> Keys:
             {"rope_type": inner["rope_type"]} if "rope_type" in inner else {}
         )
     return scaling
+
+
+NEVER_NULL = ("local_rope_theta", "global_rope_theta")
+
+
+def _refuse_null_base(reading: Reading, key: str) -> None:
+    """ModernBERT: null for the base of a type of layer is what no release reads as another does."""
+    if key in NEVER_NULL and reading.has(key) and reading.document[key] is None:
+        detail = f"{key} is null: transformers 5.24 fails on it, and earlier releases took another base; state a number"
+        raise Refusal(reading.at(key), "type", detail)
 
 
 def _base_of(reading: Reading, names: Mapping[str, str]) -> Value:

@@ -10,6 +10,7 @@ from typing import Any
 
 from service.engine.errors import Refusal
 from service.engine.rotation.rope_block import KEYS, SPELLINGS
+from service.engine.rotation.scaling import TAKES
 from service.models.layers import KNOWN as LABELS
 from service.models.layers import RENAMED
 from service.models.nearest import echo, nearest
@@ -65,6 +66,7 @@ class Found:
 def object_at(reading: Reading, key: str) -> Keys | None:
     """The keys of a block of the file; None where it is missing, null or empty."""
     given = reading.object(key)
+    refuse_null_type(reading, key)
     return located(given, reading.at(key), "config") if given else None
 
 
@@ -103,9 +105,7 @@ def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
     """The block without what is null; refuses keys that are misspelt, and objects where none belongs."""
     for key, value in block.items():
         if isinstance(value.value, dict):
-            listed = f"; its types of layer are {', '.join(labels)}" if labels else ": all its layers are of one type"
-            detail = f"{echo(key)} is an object, and the model has no such type of layer{listed}"
-            raise Refusal(value.key, "unknown", detail)
+            raise Refusal(value.key, "unknown", f"{echo(key)} is an object, and {_no_object(where, labels)}")
         if key not in KNOWN:
             near = nearest(key, KNOWN, 1)
             if near:
@@ -114,6 +114,15 @@ def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
         elif value.value is not None:
             _refuse_type(key, value)
     return {key: value for key, value in block.items() if value.value is not None}
+
+
+def _no_object(where: str, labels: Sequence[str]) -> str:
+    """Why an object does not belong into a block."""
+    if labels:
+        return f"the model has no such type of layer; its types of layer are {', '.join(labels)}"
+    if where == "the RoPE block":
+        return "the model has no such type of layer: all its layers are of one type"
+    return f"{where} has none within"
 
 
 def refuse_labels(raw: Keys, labels: Sequence[str], where: str) -> None:
@@ -144,6 +153,46 @@ def _ignored(block: Keys) -> list[str]:
     return [
         f"{value.key} is no key that transformers knows: ignored" for key, value in block.items() if key not in KNOWN
     ]
+
+
+def _unused(block: Keys, kind_of: Value) -> list[str]:
+    """Keys of other types of RoPE than the block's own."""
+    taken = TAKES.get(str(kind_of.value), ())
+    unused = [value.key for key, value in block.items() if value.source == "config" and key in _SCALING - {*taken}]
+    if not unused:
+        return []
+    why = f"the rope type is {echo(kind_of.value)}"
+    if "rope_type" not in block and "type" not in block:
+        why = f"the block names no rope_type, and the class takes {echo(kind_of.value)}"
+    return [f"{', '.join(unused)} {'has' if len(unused) == 1 else 'have'} no effect: {why}"]
+
+
+# Keys that scale, by any type; the amplitudes of PhiMoE have a note of their own.
+_SCALING = {name for names in TAKES.values() for name in names} & {*KEYS} - {"short_mscale", "long_mscale"}
+
+
+def _failing(reading: Reading, block: Keys, kind_of: Value) -> list[str]:
+    """Phi 3: `su` is renamed after the trained length was looked for, which only the block itself then states."""
+    said = block.get("rope_type") or block.get("type")
+    named = said is not None and said.value == "su" and kind_of.value == "longrope"
+    if not named or reading.vllm is not None or "original_max_position_embeddings" in block:
+        return []
+    return [
+        "transformers fails on su without original_max_position_embeddings in the block; the plan is what longrope "
+        "makes of the file"
+    ]
+
+
+def refuse_null_type(reading: Reading, key: str) -> None:
+    """Refuses a block whose type is null though it scales: transformers fails on it."""
+    given = reading.document.get(key)
+    if not isinstance(given, dict):
+        return
+    for name in WORDS:
+        scales = [each for each in _SCALING if given.get(each) is not None]
+        if name in given and given[name] is None and scales and not any(given.get(each) for each in WORDS):
+            detail = f"{name} is null beside {', '.join(sorted(scales))}: say which type it is; default does not scale"
+            raise Refusal(pointer(reading.at(key), name), "type", detail)
 
 
 def _named_type(reading: Reading, block: Keys) -> Value:
@@ -226,6 +275,8 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
     notes = _ignored(block)
     found = {key: value for key, value in block.items() if key in KNOWN and key != "type"}
     found["rope_type"] = _named_type(reading, block)
+    notes += _unused(block, found["rope_type"])
+    notes += _failing(reading, block, found["rope_type"])
     if theta is not None:
         stated = reading.document.get(theta.key.rpartition("/")[2])
         if "rope_theta" not in found:

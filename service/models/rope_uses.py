@@ -7,7 +7,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import Asked, ask
 from service.models.context import Context
-from service.models.layer_rules import numbers_of, turning
+from service.models.layer_rules import failing, numbers_of, turning
 from service.models.layers import WITHOUT_ATTENTION, layer_types
 from service.models.per_layer import Entry, entries, of_layer, same
 from service.models.plan import Address, Use, Value
@@ -39,11 +39,12 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
     refuse_heads_of_keys(reading)
     labels = layer_types(reading)
     found = rope_blocks(reading, list(dict.fromkeys(labels or ())))
+    failures = failing(reading)
     uses = []
     for group in _groups(reading, labels):
         layer = of_layer(reading, group.own)
         block = _block_of(reading, found.blocks, group)
-        notes = tuple(dict.fromkeys([*found.notes, *(block.notes if block else ())]))
+        notes = tuple(dict.fromkeys([*failures, *found.notes, *(block.notes if block else ())]))
         if group.label == CROSS:
             uses.append(cross_attention(reading, context, group.layers))
         elif block is None or not group.turns:

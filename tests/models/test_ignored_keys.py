@@ -7,7 +7,7 @@ import pytest
 
 from service.models import Options, resolve
 from service.models.plan import Value
-from tests.models.plans import refusal, said, sources, use, values
+from tests.models.plans import plan, refusal, said, sources, use, values
 
 LISTS = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8, "original_max_position_embeddings": 4096}
 AMPLITUDES = {"short_mscale": 1.3, "long_mscale": 1.4}
@@ -102,3 +102,85 @@ def test_origins_within_lists() -> None:
     for pointer in ("/a~1b/1/c", "/a~1b/x", "/a~1b/0/c/d"):
         assert Value(1, "rewritten", pointer).within(config).source == "class default"
     assert Value(1, "rewritten", "").within(config).source == "rewritten"
+
+
+# Keys that are dropped, or that the class fails on
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        ({"factor": 8.0}, "/rope_scaling/factor has no effect: the block names no rope_type, and the class takes defa"),
+        ({"rope_type": "default", "factor": 4.0}, "/rope_scaling/factor has no effect: the rope type is default"),
+        (
+            {"type": "linear", "factor": 4.0, "beta_fast": 3, "alpha": 2},
+            "/rope_scaling/beta_fast, /rope_scaling/alpha have no effect: the rope type is linear",
+        ),
+    ],
+)
+def test_keys_of_another_type_of_rope(block: dict[str, Any], words: str) -> None:
+    assert said(use("llama", rope_scaling=block), words)
+
+
+def test_a_type_of_null() -> None:
+    fault = refusal("llama", rope_scaling={"type": None, "factor": 2.0})
+    assert (fault.parameter, fault.code) == ("/rope_scaling/type", "type")
+    for block in ({"type": None}, {"type": None, "factor": None}, {"type": None, "rope_type": "linear", "factor": 2.0}):
+        assert not said(use("llama", rope_scaling=block), "no effect")
+
+
+def test_bert_without_relative_keys() -> None:
+    assert said(use("bert", position_embedding_type="relative_key"), "position_embedding_type is read by nothing")
+    for usual in ("absolute", None):
+        assert not said(use("bert", position_embedding_type=usual), "read by nothing")
+
+
+SU = {"type": "su", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+
+
+def test_su_where_the_class_fails() -> None:
+    words = "transformers fails on su without original_max_position_embeddings in the block"
+    assert said(use("phi3", rope_scaling=SU, original_max_position_embeddings=2048), words)
+    assert not said(use("phi3", rope_scaling={**SU, "original_max_position_embeddings": 2048}), words)
+    vllm = use("phi3", rope_scaling=SU, original_max_position_embeddings=2048, options=Options(preset="vllm"))
+    assert not said(vllm, words)
+
+
+def test_a_base_of_null() -> None:
+    assert refusal("modernbert", local_rope_theta=None).parameter == "/local_rope_theta"
+    assert refusal("modernbert-decoder", global_rope_theta=None).parameter == "/global_rope_theta"
+    stated = {"rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 7.0}}}
+    assert values(use("modernbert", "sliding_attention", local_rope_theta=None, **stated))["base"] == 7.0
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"sliding_window": None}, "transformers fails on sliding_window null"),
+        ({"sliding_window_pattern": "LLLG"}, "transformers fails on sliding_window_pattern LLLG"),
+        ({"sliding_window_pattern": "LLLG", "layer_types": ["full_attention"] * 6}, ""),
+        ({"sliding_window_pattern": 4}, ""),
+    ],
+)
+def test_patterns_that_exaone_fails_on(keys: dict[str, Any], words: str) -> None:
+    for found in [each for each in plan("exaone4", **keys).uses if each.encoding == "rope"]:
+        assert said(found, "transformers fails on") == bool(words)
+        assert said(found, words) or not words
+    assert not any(said(each, "fails") for each in plan("exaone4", options=Options(preset="vllm"), **keys).uses)
+
+
+@pytest.mark.parametrize("name", ["gemma3_text", "modernbert", "olmo3"])
+def test_objects_by_layer_in_rope_scaling(name: str) -> None:
+    """Measured on transformers 5.24: the class puts the objects where nothing reads them."""
+    nested = {"full_attention": {"type": "linear", "factor": 8.0}, "sliding_attention": {"type": "default"}}
+    for found in plan(name, rope_scaling=nested).uses:
+        assert values(found)["rope_type"] == "default"
+        assert said(found, "/rope_scaling/full_attention, /rope_scaling/sliding_attention have no effect")
+    assert refusal(name, rope_scaling={"ful_attention": {}}).parameter == "/rope_scaling/ful_attention"
+
+
+def test_an_object_where_no_type_of_layer_is() -> None:
+    plain = {"rope_theta": 7.0}
+    nested = {"full_attention": {**plain, "full_attention": {}}, "sliding_attention": plain}
+    fault = refusal("gemma4_text", rope_parameters=nested)
+    assert fault.detail == "full_attention is an object, and full_attention has none within"
