@@ -12,6 +12,7 @@ from service.engine.errors import Refusal
 from service.models.layers import WITHOUT_ATTENTION, layer_types, unpadded
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
+from service.models.rope_checks import refuse_labels
 from service.models.rope_keys import (
     Block,
     Found,
@@ -22,7 +23,6 @@ from service.models.rope_keys import (
     located,
     object_at,
     raw_block,
-    refuse_labels,
     theta_of,
 )
 

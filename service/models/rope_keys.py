@@ -9,13 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.engine.errors import Refusal
-from service.engine.rotation.rope_block import KEYS, SPELLINGS
-from service.engine.rotation.scaling import TAKES
-from service.models.layers import KNOWN as LABELS
-from service.models.layers import RENAMED
+from service.engine.rotation.rope_block import KEYS
 from service.models.nearest import echo, nearest
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
+from service.models.rope_checks import (
+    WORDS,
+    failing,
+    no_object,
+    other_share,
+    refuse_null_type,
+    refuse_two_types,
+    unused,
+)
 
 Keys = dict[str, Value]
 
@@ -32,7 +38,6 @@ BESIDE = (
 )
 KNOWN = tuple(dict.fromkeys([*KEYS, *BESIDE]))
 LISTS = ("short_factor", "long_factor", "divisors", "frequencies", "mrope_section", "xdrope_section")
-WORDS = ("rope_type", "type")
 FLAGS = ("truncate", "mrope_interleaved", "interleaved", "finetuned")
 TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional", "ntk_alpha", "axial")
 SCALED_FOR = ("llama3", "yarn", "longrope")
@@ -105,7 +110,7 @@ def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
     """The block without what is null; refuses keys that are misspelt, and objects where none belongs."""
     for key, value in block.items():
         if isinstance(value.value, dict):
-            raise Refusal(value.key, "unknown", f"{echo(key)} is an object, and {_no_object(where, labels)}")
+            raise Refusal(value.key, "unknown", f"{echo(key)} is an object, and {no_object(where, labels)}")
         if key not in KNOWN:
             near = nearest(key, KNOWN, 1)
             if near:
@@ -114,25 +119,6 @@ def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
         elif value.value is not None:
             _refuse_type(key, value)
     return {key: value for key, value in block.items() if value.value is not None}
-
-
-def _no_object(where: str, labels: Sequence[str]) -> str:
-    """Why an object does not belong into a block."""
-    if labels:
-        return f"the model has no such type of layer; its types of layer are {', '.join(labels)}"
-    if where == "the RoPE block":
-        return "the model has no such type of layer: all its layers are of one type"
-    return f"{where} has none within"
-
-
-def refuse_labels(raw: Keys, labels: Sequence[str], where: str) -> None:
-    """Refuses an object for a type of layer that no model has: a label that is misspelt."""
-    known = tuple(dict.fromkeys([*labels, *LABELS, *RENAMED]))
-    for key, value in raw.items():
-        if isinstance(value.value, dict) and key not in known:
-            near = nearest(key, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(labels)}"
-            raise Refusal(value.key, "unknown", f"{echo(key)} is no type of layer of {where}{hint}")
 
 
 def _refuse_type(key: str, value: Value) -> None:
@@ -155,46 +141,6 @@ def _ignored(block: Keys) -> list[str]:
     ]
 
 
-def _unused(block: Keys, kind_of: Value) -> list[str]:
-    """Keys of other types of RoPE than the block's own."""
-    taken = TAKES.get(str(kind_of.value), ())
-    unused = [value.key for key, value in block.items() if value.source == "config" and key in _SCALING - {*taken}]
-    if not unused:
-        return []
-    why = f"the rope type is {echo(kind_of.value)}"
-    if "rope_type" not in block and "type" not in block:
-        why = f"the block names no rope_type, and the class takes {echo(kind_of.value)}"
-    return [f"{', '.join(unused)} {'has' if len(unused) == 1 else 'have'} no effect: {why}"]
-
-
-# Keys that scale, by any type; the amplitudes of PhiMoE have a note of their own.
-_SCALING = {name for names in TAKES.values() for name in names} & {*KEYS} - {"short_mscale", "long_mscale"}
-
-
-def _failing(reading: Reading, block: Keys, kind_of: Value) -> list[str]:
-    """Phi 3: `su` is renamed after the trained length was looked for, which only the block itself then states."""
-    said = block.get("rope_type") or block.get("type")
-    named = said is not None and said.value == "su" and kind_of.value == "longrope"
-    if not named or reading.vllm is not None or "original_max_position_embeddings" in block:
-        return []
-    return [
-        "transformers fails on su without original_max_position_embeddings in the block; the plan is what longrope "
-        "makes of the file"
-    ]
-
-
-def refuse_null_type(reading: Reading, key: str) -> None:
-    """Refuses a block whose type is null though it scales: transformers fails on it."""
-    given = reading.document.get(key)
-    if not isinstance(given, dict):
-        return
-    for name in WORDS:
-        scales = [each for each in _SCALING if given.get(each) is not None]
-        if name in given and given[name] is None and scales and not any(given.get(each) for each in WORDS):
-            detail = f"{name} is null beside {', '.join(sorted(scales))}: say which type it is; default does not scale"
-            raise Refusal(pointer(reading.at(key), name), "type", detail)
-
-
 def _named_type(reading: Reading, block: Keys) -> Value:
     """The type by either name, with the rewriting of the class; refuses a type that is not known."""
     given = block.get("rope_type") or block.get("type")
@@ -203,7 +149,7 @@ def _named_type(reading: Reading, block: Keys) -> Value:
     name = given.value
     if not isinstance(name, str):
         raise Refusal(given.key, "type", f"the type is {kind(name)}; a string is needed")
-    _refuse_two_types(reading, given, block.get("type"))
+    refuse_two_types(reading, given, block.get("type"))
     rewritten = reading.type.rule.get("rewrites", {}).get(name)
     if name == "dynamic" and "alpha" in block and block["alpha"].value and reading.type.rule.get("alpha"):
         rewritten = "ntk_alpha"
@@ -223,23 +169,6 @@ def _named_type(reading: Reading, block: Keys) -> Value:
         detail = f"rope type {echo(name)} is none that {who}{hint}: {', '.join(allowed)}"
         raise Refusal(given.key, "choice", detail)
     return given
-
-
-def _refuse_two_types(reading: Reading, given: Value, older: Value | None) -> None:
-    """Refuses a block whose `type` is another than its `rope_type`, by any of their spellings."""
-    if older is None:
-        return
-    rewrites = reading.type.rule.get("rewrites", {})
-    first, second = (
-        rewrites.get(name) or SPELLINGS.get(name, {"rope_type": name})["rope_type"]
-        for name in (str(given.value), str(older.value))
-    )
-    if first != second:
-        detail = (
-            f"rope_type is {echo(given.value)} and type is {echo(older.value)}: they are two names of one thing; "
-            "leave one of them out"
-        )
-        raise Refusal(older.key, "conflict", detail)
 
 
 # What vLLM calls older names, whatever the type.
@@ -275,15 +204,15 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
     notes = _ignored(block)
     found = {key: value for key, value in block.items() if key in KNOWN and key != "type"}
     found["rope_type"] = _named_type(reading, block)
-    notes += _unused(block, found["rope_type"])
-    notes += _failing(reading, block, found["rope_type"])
+    notes += unused(block, found["rope_type"])
+    notes += failing(reading, block, found["rope_type"])
     if theta is not None:
         stated = reading.document.get(theta.key.rpartition("/")[2])
         if "rope_theta" not in found:
             found["rope_theta"] = theta
         elif stated is not None and stated != found["rope_theta"].value:
             notes.append(f"{theta.key} is {echo(stated)} and has no effect: {found['rope_theta'].key} is stated")
-    notes += _other_share(reading)
+    notes += other_share(reading)
     share = _share(reading, nested=nested)
     if share is not None:
         found.setdefault("partial_rotary_factor", share)
@@ -304,18 +233,6 @@ def _refuse_lacking(reading: Reading, found: Keys) -> None:
             place = found["rope_type"].key.rpartition("/")[0]
             detail = f"{key} is missing: {reading.type.name} demands it of every scaled RoPE"
             raise Refusal(pointer(place, key), "missing", detail)
-
-
-def _other_share(reading: Reading) -> list[str]:
-    """`partial_rotary_factor` of a class that calls it otherwise: refused beside that name, and read by nothing."""
-    key, other = reading.type.rule.get("partial_key"), reading.document.get("partial_rotary_factor")
-    if key is None or other is None:
-        return []
-    stated, place = reading.document.get(key), reading.at("partial_rotary_factor")
-    if stated is not None and stated != other:
-        detail = f"{key} is {echo(stated)} and partial_rotary_factor {echo(other)}: they are two names of one thing"
-        raise Refusal(place, "conflict", f"{detail}; {reading.type.name} reads {key}")
-    return [] if stated is not None else [f"{place} is read by nothing: {reading.type.name} reads {key}"]
 
 
 def _share(reading: Reading, *, nested: bool) -> Value | None:
