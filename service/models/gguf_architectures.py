@@ -128,6 +128,8 @@ DIVIDED = (
 FACTORED = ("phi3", "phimoe", "minicpm3")
 LEARNED = ["bert", "gpt2", "starcoder"]
 ALIBI = {"bloom": "key-only", "mpt": "last-key", "refact": "key-only", "jais": "key-only", "jina-bert-v2": "symmetric"}
+# Of those without rotation, whose queries see what is behind them too.
+BOTH_WAYS = ("bert", "jina-bert-v2")
 WITHOUT = [
     "mamba",
     "mamba2",

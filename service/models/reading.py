@@ -179,10 +179,20 @@ class Reading:
         return value
 
 
+def name_of(value: Value) -> str:
+    """What a message calls it: the key, or the place in a list of that key.
+
+    >>> name_of(Value(1, "config", "/rope_scaling/short_factor/3"))
+    'entry 3 of short_factor'
+    """
+    above, _, name = value.key.rpartition("/")
+    return f"entry {name} of {above.rpartition('/')[2]}" if name.isdecimal() and above else name
+
+
 def whole(value: Value, low: int = 1, high: int = MOST) -> Value:
     """The value if it is a whole number within bounds."""
     given = value.value
-    name = value.key.rpartition("/")[2]
+    name = name_of(value)
     if isinstance(given, float) and given.is_integer():
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int):
@@ -198,6 +208,5 @@ def numeric(value: Value) -> Value:
     """The value if it is a number."""
     given = value.value
     if isinstance(given, bool) or not isinstance(given, (int, float)):
-        name = value.key.rpartition("/")[2]
-        raise Refusal(value.key, "type", f"{name} is {kind(given)} ({echo(given)}); a number is needed")
+        raise Refusal(value.key, "type", f"{name_of(value)} is {kind(given)} ({echo(given)}); a number is needed")
     return value

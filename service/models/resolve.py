@@ -11,7 +11,7 @@ from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
-from service.models.known import ModelType, assumable, known, model_type, nearest_types
+from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class
 from service.models.nearest import echo
 from service.models.plan import Plan, Use
 from service.models.reading import OLDER, Reading, kind, pointer
@@ -82,12 +82,23 @@ def _type_of(config: Mapping[str, Any], options: Options) -> tuple[str, str | No
         raise Refusal(
             "/model_type",
             "missing",
-            "model_type is missing: it decides what the keys mean; assume=llama (any known type) reads them as that",
+            "model_type is missing: it decides what the keys mean; assume=llama (any known type) reads them as that"
+            + _by_architecture(config),
         )
-    raise unknown_type("/model_type", given)
+    raise unknown_type("/model_type", given, more=_by_architecture(config))
 
 
-def unknown_type(where: str, name: str, within: str = "") -> Refusal:
+def _by_architecture(config: Mapping[str, Any]) -> str:
+    """What `architectures` says of the type, where it names a class of transformers."""
+    listed = config.get("architectures")
+    for each in listed[:4] if isinstance(listed, list) else ():
+        found = type_of_class(each)
+        if found is not None:
+            return f"; architectures names {echo(each)}, as of {found}"
+    return ""
+
+
+def unknown_type(where: str, name: str, within: str = "", more: str = "") -> Refusal:
     """The refusal of a type, with the nearest known ones; `within`: the type that the whole is already read as."""
     what = "assume" if where == "assume" else "model_type"
     if name in assumable():
@@ -99,7 +110,7 @@ def unknown_type(where: str, name: str, within: str = "") -> Refusal:
     if within:
         detail += f"; the whole is read as {within} already, and parts within must name a known type"
     elif what == "model_type":
-        detail += "; assume=llama (any known type) answers from the keys alone"
+        detail += f"{more}; assume=llama (any known type) answers from the keys alone"
     return Refusal(where, "unknown", detail)
 
 

@@ -114,7 +114,7 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
     facts, addresses, notes = temperature_of(reading, None, context, turned=False)
     if attends:
         addresses = {**addresses, **mask_addresses(reading, window, size, context)}
-    said = "these layers have no positional encoding" if attends else f"{group.label}: no attention, nothing turns"
+    said = _of_nothing(reading) if attends else f"{group.label}: no attention, nothing turns"
     return Use(
         role=context.role,
         scope=reading.where,
@@ -127,6 +127,12 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
         window=window,
         addresses=addresses if attends else {},
     )
+
+
+def _of_nothing(reading: Reading) -> str:
+    """What is said of layers that attend and do not turn: a flag may have put a bias in RoPE's place."""
+    instead = reading.type.rule.get("turns_if", {}).get("instead")
+    return f"nothing turns: positions are in {instead}" if instead else "these layers have no positional encoding"
 
 
 def _with(reading: Reading, context: Context, group: Group, block: Block, notes: tuple[str, ...]) -> Use:

@@ -10,7 +10,7 @@ from service.engine.errors import Fault, Refusal
 from service.models import Options, Plan, resolve
 from tests.models.plans import frequencies, inv_freq, sources, values
 
-SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
+SIZES: dict[str, Any] = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
 
 
 def read(assume: str, name: str = "foo", length: int = 128, **keys: Any) -> Plan:
@@ -73,7 +73,8 @@ def test_keys_that_decide_and_are_not_read(key: str, value: Any, reader: str | N
 def test_keys_that_decide_nothing_here() -> None:
     found = read("llama", **SIZES, alibi=False, rotary_pct=1.0, rope_ratio=1, rotary_dim=None)
     assert found.notes[1:] == ("llama does not read alibi, rotary_pct, rope_ratio, rotary_dim",)
-    many = read("llama", **SIZES, **{f"x{place:02}": 1 for place in range(20)})
+    strange: dict[str, Any] = {f"x{place:02}": 1 for place in range(20)}
+    many = read("llama", **SIZES, **strange)
     assert many.notes[1].endswith("x15 and 4 more")
     # A class that reads the key takes it.
     assert values(read("gpt_neox", **SIZES, rotary_pct=0.5).uses[0])["partial_rotary_factor"] == 0.5
@@ -104,6 +105,8 @@ def test_the_larger_baichuan_has_alibi() -> None:
     fault = refused("baichuan", name="baichuan", **sizes)
     assert (fault.parameter, fault.code) == ("/hidden_size", "unsupported")
     assert "/v1/biases/alibi?heads=40" in fault.detail
+    smaller = {"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32}
+    assert values(read("baichuan", name="baichuan", **smaller).uses[0])["dim"] == 128
 
 
 @pytest.mark.parametrize("length", [1, 2047, 2048, 2049, 4096, 4097, 5000, 8193])

@@ -94,9 +94,26 @@ def test_a_key_of_null_is_what_the_code_holds() -> None:
 
 def test_heads_of_a_header_that_differ_by_layer() -> None:
     bias = only(header("bloom", attention__head_count=[8, 16, 4]))
-    assert values(bias) == {"heads": 16, "form": "key-only", "arithmetic": "float32"}
+    assert values(bias) == {"heads": 16, "form": "key-only", "arithmetic": "float32-powers"}
     steeper = only(header("bloom", attention__max_alibi_bias=16.0))
     assert values(steeper)["alibi_bias_max"] == 16.0
+
+
+@pytest.mark.parametrize(
+    ("name", "masks"),
+    [
+        ("bloom", ["causal"]),
+        ("jina-bert-v2", ["padding"]),
+        ("gpt2", ["causal"]),
+        ("bert", ["padding"]),
+        ("t5", ["padding", "causal"]),
+    ],
+)
+def test_masks_of_a_header_without_rotation(name: str, masks: list[str]) -> None:
+    uses = resolve(header(name, context_length=64)).uses
+    assert [use.addresses["mask"].href.split("?")[0] for use in uses] == [f"/v1/masks/{mask}" for mask in masks]
+    seen = resolve(header(name, context_length=64, attention__causal=False)).uses[0]
+    assert "/masks/padding" in seen.addresses["mask"].href
 
 
 def test_an_encoder_has_no_decoder() -> None:

@@ -15,7 +15,10 @@ AMPLITUDES = {"short_mscale": 1.3, "long_mscale": 1.4}
 
 @pytest.mark.parametrize("name", ["llama", "phi3"])
 def test_only_phimoe_reads_amplitudes_of_its_own(name: str) -> None:
-    keys = {"rope_scaling": {"type": "longrope", **LISTS, **AMPLITUDES}, "max_position_embeddings": 131072}
+    keys: dict[str, Any] = {
+        "rope_scaling": {"type": "longrope", **LISTS, **AMPLITUDES},
+        "max_position_embeddings": 131072,
+    }
     found = use(name, **keys)
     assert found.facts["attention_factor"] == pytest.approx(sqrt(1 + log(32) / log(4096)), rel=1e-7)
     assert said(found, "/rope_scaling/short_mscale and /rope_scaling/long_mscale have no effect: only phimoe")
@@ -149,7 +152,7 @@ def test_su_where_the_class_fails() -> None:
 def test_a_base_of_null() -> None:
     assert refusal("modernbert", local_rope_theta=None).parameter == "/local_rope_theta"
     assert refusal("modernbert-decoder", global_rope_theta=None).parameter == "/global_rope_theta"
-    stated = {"rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 7.0}}}
+    stated: dict[str, Any] = {"rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 7.0}}}
     assert values(use("modernbert", "sliding_attention", local_rope_theta=None, **stated))["base"] == 7.0
 
 
@@ -184,3 +187,17 @@ def test_an_object_where_no_type_of_layer_is() -> None:
     nested = {"full_attention": {**plain, "full_attention": {}}, "sliding_attention": plain}
     fault = refusal("gemma4_text", rope_parameters=nested)
     assert fault.detail == "full_attention is an object, and full_attention has none within"
+    fault = refusal("qwen2", rope_parameters={"zzz": {}})
+    assert fault.detail.endswith("the model has no such type of layer; its types of layer are full_attention")
+
+
+def test_an_entry_of_a_list_is_called_so() -> None:
+    lists = {"short_factor": ["a"], "long_factor": [1.0]}
+    fault = refusal("llama", rope_scaling={"type": "longrope", **lists})
+    assert fault.detail == "entry 0 of short_factor is a string (a); a number is needed"
+
+
+def test_falcon_with_alibi_has_positions() -> None:
+    bias, attention = plan("falcon", alibi=True).uses
+    assert bias.encoding == "alibi"
+    assert attention.notes == ("nothing turns: positions are in the bias of alibi, the other use of this plan",)
