@@ -10,7 +10,7 @@ from service.models.nearest import echo
 from service.models.per_layer import KEY
 from service.models.plan import Value
 from service.models.presets import behaviour
-from service.models.reading import Reading, numeric, pointer
+from service.models.reading import MOST, Reading, numeric, pointer
 from service.models.rope_keys import Block
 
 LEAST_BASE, MOST_BASE = 1e-19, 1e100
@@ -153,10 +153,10 @@ def _base_in_vllm(reading: Reading) -> dict[str, Value]:
 def _yarns_factor(reading: Reading, block: Block, notes: list[str]) -> None:
     """A factor that is not the ratio of the two lengths: transformers warns, and takes the factor."""
     factor, trained = block.keys.get("factor"), block.keys.get("original_max_position_embeddings")
-    if block.rope_type != "yarn" or factor is None or trained is None or not trained.value:
+    if block.rope_type != "yarn" or factor is None or trained is None or not 0 < trained.value <= MOST:
         return
     longest = reading.integer("max_position_embeddings")
-    if longest is None or longest.value == trained.value or longest.value == factor.value * trained.value:
+    if longest is None or longest.value / trained.value in (1, factor.value):
         return
     notes.append(
         f"{factor.key} is {echo(factor.value)} and {longest.key} over {trained.key} "

@@ -99,7 +99,8 @@ class Told(dict[str, Any]):
     def notes(self) -> list[str]:
         """The keys that were not read, and the defaults that stand for keys that are missing."""
         own = {*self.row.fields, *self.row.aliases, *self.row.parts}
-        unread = [echo(key) for key in self if key not in self.seen and key not in own and not COMMON.search(str(key))]
+        others = [key for key, value in self.items() if value is not None and key not in self.seen and key not in own]
+        unread = [echo(key) for key in others if not COMMON.search(str(key))]
         found = [self.said] if self.said else []
         if unread:
             found.append(f"{self.row.name} does not read {_listed(unread)}{f' in {self.where}' if self.where else ''}")

@@ -72,7 +72,7 @@ def test_keys_that_decide_and_are_not_read(key: str, value: Any, reader: str | N
 
 def test_keys_that_decide_nothing_here() -> None:
     found = read("llama", **SIZES, alibi=False, rotary_pct=1.0, rope_ratio=1, rotary_dim=None)
-    assert found.notes[1:] == ("llama does not read alibi, rotary_pct, rope_ratio, rotary_dim",)
+    assert found.notes[1:] == ("llama does not read alibi, rotary_pct, rope_ratio",)
     strange: dict[str, Any] = {f"x{place:02}": 1 for place in range(20)}
     many = read("llama", **SIZES, **strange)
     assert many.notes[1].endswith("x15 and 4 more")

@@ -87,6 +87,12 @@ def test_a_factor_that_is_not_the_ratio_of_lengths(factor: float, longest: Any, 
     assert said(found, "/rope_scaling/factor is 8.0 and /max_position_embeddings over") == warned
 
 
+def test_trained_lengths_that_are_none() -> None:
+    for trained in (0, -4, 10**400, 1e-320):
+        block = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": trained}
+        assert refusal("llama", rope_scaling=block).parameter == "/rope_scaling/original_max_position_embeddings"
+
+
 def test_origins_are_keys_of_the_file() -> None:
     (found,) = resolve({"model_type": "llama", "num_hidden_layers": 1}).uses
     assert sources(found)["dim"] == ("class default", "/hidden_size")
