@@ -16,6 +16,7 @@ from service.models.told import Told
 
 MOST = 2**31 - 1
 MOST_LAYERS = 4096
+LARGEST = 2**1023
 # Names of older families, where a class does not map them itself.
 OLDER: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("n_embd", "d_model", "n_embed", "dim"),
@@ -209,4 +210,6 @@ def numeric(value: Value) -> Value:
     given = value.value
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         raise Refusal(value.key, "type", f"{name_of(value)} is {kind(given)} ({echo(given)}); a number is needed")
+    if abs(given) > LARGEST:
+        raise Refusal(value.key, "out_of_range", f"{name_of(value)} is {echo(given)}; it is too large for float64")
     return value

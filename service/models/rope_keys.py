@@ -39,7 +39,7 @@ BESIDE = (
 KNOWN = tuple(dict.fromkeys([*KEYS, *BESIDE]))
 LISTS = ("short_factor", "long_factor", "divisors", "frequencies", "mrope_section", "xdrope_section")
 FLAGS = ("truncate", "mrope_interleaved", "interleaved", "finetuned")
-TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional", "ntk_alpha", "axial")
+TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
 SCALED_FOR = ("llama3", "yarn", "longrope")
 
 
@@ -179,7 +179,7 @@ def _allowed(reading: Reading) -> Sequence[str]:
     """The types of RoPE that a class takes."""
     own: Sequence[str] = reading.type.rule.get("rope_types", TYPES)
     if reading.vllm is None:
-        return own
+        return own if reading.type.rope_type in own else (*own, reading.type.rope_type)
     if reading.vllm.get("yarn") == "deepseek":
         return ("default", "yarn")  # every scaled RoPE is read as YaRN there
     theirs: Sequence[str] = reading.vllm.get("rope_types", TYPES)

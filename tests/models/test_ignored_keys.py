@@ -207,3 +207,10 @@ def test_falcon_with_alibi_has_positions() -> None:
     bias, attention = plan("falcon", alibi=True).uses
     assert bias.encoding == "alibi"
     assert attention.notes == ("nothing turns: positions are in the bias of alibi, the other use of this plan",)
+
+
+@pytest.mark.parametrize("name", ["ntk_alpha", "axial", "ntk"])
+def test_types_of_rope_that_no_text_model_has(name: str) -> None:
+    fault = refusal("llama", rope_scaling={"rope_type": name, "factor": 2.0, "alpha": 2.0})
+    assert fault.parameter == "/rope_scaling/rope_type"
+    assert fault.detail.endswith(": default, linear, dynamic, yarn, longrope, llama3, proportional")

@@ -70,3 +70,10 @@ def test_widths_of_a_header_that_contradict_each_other() -> None:
     assert place == "/llama.rope.dimension_count"
     assert "llama.rope.dimension_count is 10, and a head has 8 channels" in detail
     assert only(header("llama", rope__dimension_count=8)).facts["rotary_dim"] == 8
+
+
+def test_numbers_that_no_float_holds() -> None:
+    yarn = {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}
+    place, detail = refused(**header("llama", **yarn, rope__scaling__yarn_log_multiplier=10**400))
+    assert place == "/llama.rope.scaling.yarn_log_multiplier"
+    assert detail.endswith("too large for float64")
