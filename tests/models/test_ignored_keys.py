@@ -214,3 +214,11 @@ def test_types_of_rope_that_no_text_model_has(name: str) -> None:
     fault = refusal("llama", rope_scaling={"rope_type": name, "factor": 2.0, "alpha": 2.0})
     assert fault.parameter == "/rope_scaling/rope_type"
     assert fault.detail.endswith(": default, linear, dynamic, yarn, longrope, llama3, proportional")
+
+
+def test_the_order_of_interleaved_tables_is_said() -> None:
+    words = "the two of a pair side by side"
+    for name in ("glm4", "helium", "deepseek_v3"):
+        assert said(use(name), words)
+    assert not said(use("llama"), words)
+    assert not said(use("glm4", options=Options(preset="vllm")), words)
