@@ -10,7 +10,7 @@ from service.models.gguf_architectures import DEFAULT_BASE, DIVIDED, FACTORED, I
 from service.models.gguf_header import Header, use_of
 from service.models.gguf_layers import Kind, kinds, mask_of, window_of
 from service.models.nearest import echo
-from service.models.plan import Use, Value
+from service.models.plan import Address, Use, Value
 from service.models.reading import whole
 
 
@@ -48,6 +48,7 @@ def _rotary(header: Header, context: Context, kind: Kind) -> Use:
         "tables": tables.address(),
         "frequencies": ask("encodings", "rope", unplaced, output="frequencies").address(),
         "rotation": ask("apply", "rope", rotation).address(),
+        **_axes(header, parameters, facts, notes),
         "mask": mask_of(header, kind, context),
     }
     return use_of(
@@ -62,6 +63,25 @@ def _rotary(header: Header, context: Context, kind: Kind) -> Use:
         window=window_of(header, kind)[0],
         addresses=addresses,
     )
+
+
+def _axes(header: Header, parameters: dict[str, Value], facts: dict[str, Any], notes: list[str]) -> dict[str, Address]:
+    """The tables for positions on several axes, of unscaled sections."""
+    sections = header.value("rope.dimension_sections")
+    if sections is None or "section_rule" not in facts or parameters["rope_type"].value != "default":
+        return {}
+    found = {name: parameters[name] for name in OF_AXES if name in parameters} | {"sections": sections}
+    grid = ",".join(["2"] * len(sections.value))
+    try:
+        axes = ask("encodings", "rope-axes", found, section_rule=facts["section_rule"], grid=grid)
+    except Refusal as error:
+        notes.append(f"no address has these sections: {error}")
+        return {}
+    return {"axes": axes.address()}
+
+
+# What tables on several axes take of those on one.
+OF_AXES = ("dim", "base", "rotary_dim", "pairing", "arithmetic")
 
 
 def _base(header: Header, kind: Kind) -> Value:

@@ -1,13 +1,15 @@
 """What single families and headers do with keys that few files have."""
 
+import re
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from typing import Any
 
 import pytest
 
 from service.engine.errors import Refusal
-from service.models import Plan, Use, resolve
-from tests.models.plans import refusal, sources, values
+from service.models import Options, Plan, Use, resolve
+from tests.models.plans import answers, refusal, sources, values
 
 
 def plan(**keys: Any) -> Plan:
@@ -127,6 +129,31 @@ def test_the_divisors_of_a_header() -> None:
     assert (values(given)["rope_type"], values(given)["divisors"]) == ("divisors", [1, 1, 2, 8])
     named = only({**header("llama"), "rope_freqs.sha256": "00"})
     assert "the file has a tensor rope_freqs: give its values as rope_freqs.weight, a list" in named.notes
+
+
+def sectioned(name: str, sections: list[int], **keys: Any) -> Use:
+    return only(header(name, embedding_length=512, rope__dimension_sections=sections, **keys))
+
+
+def test_the_axes_of_a_header() -> None:
+    config = {"hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 1, "head_dim": 128}
+    for name, kin, sections in (("qwen2vl", "qwen2_vl_text", [16, 24, 24]), ("qwen3vl", "qwen3_vl_text", [24, 20, 20])):
+        found = sectioned(name, [*sections, 0])
+        block = {"rope_type": "default", "mrope_section": sections, "rope_theta": 1e4}
+        (theirs,) = resolve({"model_type": kin, **config, "rope_parameters": block}, Options(preset="llama.cpp")).uses
+        ours, others = (
+            answers(replace(use.addresses["axes"], href=re.sub("grid=[0-9,]*", grid, use.addresses["axes"].href)))
+            for use, grid in (
+                (found, "grid=2,3,4,1"),
+                (theirs, "grid=2,3,4" if name == "qwen2vl" else "grid=2,3,4,1"),
+            )
+        )
+        assert {key: array.tobytes() for key, array in ours.items()} == {
+            key: array.tobytes() for key, array in others.items()
+        }
+    assert "axes" not in sectioned("qwen2vl", [16, 24, 24], rope__scale_linear=2.0).addresses
+    odd = sectioned("qwen2vl", [16, 24, 4], rope__dimension_count=128)
+    assert any("no address has these sections" in note for note in odd.notes)
 
 
 def test_longrope_of_a_header_is_before_its_tensors() -> None:
