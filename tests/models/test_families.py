@@ -64,6 +64,13 @@ def test_mpt_reads_no_maximum_of_its_bias() -> None:
     assert "alibi_bias_max" not in values(said)
 
 
+def test_the_slopes_of_ggml() -> None:
+    (ours,) = resolve({"model_type": "mpt"}, Options(preset="llama.cpp")).uses
+    of_header = only(header("mpt", attention__head_count=values(ours)["heads"]))
+    assert values(ours) == values(of_header)
+    assert ours.addresses["tables"] == of_header.addresses["tables"]
+
+
 def test_deberta_by_its_own_distance() -> None:
     bias = plan(model_type="deberta", relative_attention=True, max_relative_positions=100).uses[-1]
     longest = plan(model_type="deberta", relative_attention=True, max_position_embeddings=300).uses[-1]
