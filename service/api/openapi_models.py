@@ -107,7 +107,11 @@ _LENGTH = _query(
     128,
 )
 _ASSUME = _query(
-    "assume", TEXT, "The model type to read the keys by where model_type is missing or not known.", "llama"
+    "assume",
+    TEXT,
+    "The model type to read the keys by where model_type is missing or not known, of the whole or of a part: the file "
+    "must state its own sizes then, and what that type does not read of it is told, or refused where it decides.",
+    "llama",
 )
 _SCHEME = _query("scheme", TEXT, "Only models with this scheme: `rope` or `encodings/rope`.", "rope")
 _NAME: Schema = {

@@ -1,7 +1,9 @@
 """What a caller wants of a plan, and what a family of models is told besides the configuration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from service.models.told import Told
 
 Preset = Literal["transformers-5.24", "vllm", "llama.cpp"]
 PRESETS: tuple[Preset, ...] = ("transformers-5.24", "vllm", "llama.cpp")
@@ -19,10 +21,11 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The options, and the role of the part of the model that is being read."""
+    """The options, the role of the part of the model that is being read, and the objects read as another type."""
 
     options: Options
     role: str = "text-attention"
+    told: list[Told] = field(default_factory=list)
 
     @property
     def length(self) -> str:

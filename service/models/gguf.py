@@ -10,8 +10,9 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
-from service.models.gguf_architectures import ALIBI, BUCKETS, KNOWN, LEARNED, WITHOUT
-from service.models.gguf_header import Header, use_of
+from service.models.gguf_architectures import ALIBI, BOTH_WAYS, BUCKETS, KNOWN, LEARNED, WITHOUT
+from service.models.gguf_header import Header, unread, use_of
+from service.models.gguf_layers import Kind, mask_of
 from service.models.gguf_rotary import turning
 from service.models.nearest import echo, nearest
 from service.models.plan import Plan, Use
@@ -44,10 +45,9 @@ def gguf_plan(config: Mapping[str, Any], context: Context) -> Plan:
         near = nearest(name, list(KNOWN))
         hint = f"; nearest are {', '.join(near)}" if near else ""
         raise Refusal(place, "unknown", f"{echo(name)} is no architecture known here{hint}")
-    notes = ("read as a GGUF header: the numbers are those of llama.cpp",)
-    return Plan(
-        model_type=name, preset="llama.cpp", uses=tuple(_uses(Header(header, where, name), context)), notes=notes
-    )
+    read = Header(header, where, name)
+    notes = ("read as a GGUF header: the numbers are those of llama.cpp", *unread(read))
+    return Plan(model_type=name, preset="llama.cpp", uses=tuple(_uses(read, context)), notes=notes)
 
 
 def _uses(header: Header, context: Context) -> list[Use]:
@@ -55,7 +55,7 @@ def _uses(header: Header, context: Context) -> list[Use]:
     if name in WITHOUT:
         return [use_of(header, "none", notes=("no positional encoding",))]
     if name in LEARNED:
-        return [_learned(header)]
+        return [_learned(header, context)]
     if name in ALIBI:
         return [_alibi(header, context)]
     if name in BUCKETS:
@@ -63,7 +63,7 @@ def _uses(header: Header, context: Context) -> list[Use]:
     return turning(header, context)
 
 
-def _learned(header: Header) -> Use:
+def _learned(header: Header, context: Context) -> Use:
     rows, dim = header.wanted("context_length"), header.wanted("embedding_length")
     rule = {"offset_rule": header.code("none")}
     return use_of(
@@ -73,7 +73,10 @@ def _learned(header: Header) -> Use:
         scheme=("learned", "lookup"),
         parameters={"rows": rows, "dim": dim, **rule},
         facts={"table": [rows.value, dim.value], "first_row": 0, "tensor": "position_embd.weight"},
-        addresses={"lookup": ask("learned", "lookup", rule, length=str(rows.value)).address()},
+        addresses={
+            "lookup": ask("learned", "lookup", rule, length=str(rows.value)).address(),
+            "mask": mask_of(header, _all_layers(header), context),
+        },
     )
 
 
@@ -81,13 +84,22 @@ def _alibi(header: Header, context: Context) -> Use:
     parameters = {
         "heads": header.wanted("attention.head_count"),
         "form": header.code(ALIBI[header.type.name]),
-        "arithmetic": header.code("float32"),
+        # ggml takes powers of a first slope, as BLOOM does.
+        "arithmetic": header.code("float32-powers"),
     }
     most = header.real("attention.max_alibi_bias")
     if most is not None:
         parameters["alibi_bias_max"] = most
-    address = ask("biases", "alibi", parameters, length=context.length).address()
-    return use_of(header, "alibi", scheme=("biases", "alibi"), parameters=parameters, addresses={"tables": address})
+    addresses = {
+        "tables": ask("biases", "alibi", parameters, length=context.length).address(),
+        "mask": mask_of(header, _all_layers(header), context),
+    }
+    return use_of(header, "alibi", scheme=("biases", "alibi"), parameters=parameters, addresses=addresses)
+
+
+def _all_layers(header: Header) -> Kind:
+    """Layers that all do the same, of an architecture whose code sees both ways, or what is before."""
+    return Kind(None, None, both_ways=header.type.name in BOTH_WAYS)
 
 
 def _buckets(header: Header, context: Context) -> list[Use]:
@@ -97,7 +109,10 @@ def _buckets(header: Header, context: Context) -> list[Use]:
         if direction == "causal" and header.type.name == "t5encoder":
             continue
         parameters = {"direction": header.code(direction), "num_buckets": number, "max_distance": header.code(128)}
-        address = ask("biases", "t5-buckets", parameters, length=context.length).address()
+        addresses = {
+            "tables": ask("biases", "t5-buckets", parameters, length=context.length).address(),
+            "mask": mask_of(header, Kind(None, None, both_ways=direction == "bidirectional"), context),
+        }
         uses.append(
             use_of(
                 header,
@@ -106,7 +121,7 @@ def _buckets(header: Header, context: Context) -> list[Use]:
                 scheme=("biases", "t5-buckets"),
                 parameters=parameters,
                 facts={"table": [number.value, header.wanted("attention.head_count").value]},
-                addresses={"tables": address},
+                addresses=addresses,
             )
         )
     return uses

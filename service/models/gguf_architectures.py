@@ -107,8 +107,29 @@ NEOX = [
 ]
 SECTIONS = ("qwen2vl", "paddleocr", "hunyuan_vl")
 INTERLEAVED = ("qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe")
+# Whose frequencies a tensor of the file may divide: one for all lengths, or one for short and one for long contexts.
+DIVIDED = (
+    "llama",
+    "llama4",
+    "llama-embed",
+    "mistral3",
+    "deci",
+    "arcee",
+    "minicpm",
+    "granite",
+    "granitemoe",
+    "exaone",
+    "exaone4",
+    "exaone-moe",
+    "apertus",
+    "gemma4",
+    "step35",
+)
+FACTORED = ("phi3", "phimoe", "minicpm3")
 LEARNED = ["bert", "gpt2", "starcoder"]
 ALIBI = {"bloom": "key-only", "mpt": "last-key", "refact": "key-only", "jais": "key-only", "jina-bert-v2": "symmetric"}
+# Of those without rotation, whose queries see what is behind them too.
+BOTH_WAYS = ("bert", "jina-bert-v2")
 WITHOUT = [
     "mamba",
     "mamba2",

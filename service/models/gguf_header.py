@@ -4,13 +4,33 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.engine.errors import Refusal
-from service.models.gguf_architectures import DEFAULT_BASE
+from service.models.gguf_architectures import DEFAULT_BASE, KNOWN
 from service.models.known import ModelType
+from service.models.nearest import echo, nearest
 from service.models.plan import Use, Value
 from service.models.reading import Reading, numeric, whole
 
 # Keys whose value may be a list by layer.
 BY_LAYER = ("attention.head_count", "attention.head_count_kv")
+# Keys of llama.cpp that speak of rotation, behind an architecture's name.
+ROTARY = (
+    "dimension_count",
+    "dimension_count_swa",
+    "dimension_sections",
+    "freq_base",
+    "freq_base_swa",
+    "scale_linear",
+    "scaling.type",
+    "scaling.factor",
+    "scaling.attn_factor",
+    "scaling.original_context_length",
+    "scaling.finetuned",
+    "scaling.yarn_log_multiplier",
+    "scaling.yarn_ext_factor",
+    "scaling.yarn_attn_factor",
+    "scaling.yarn_beta_fast",
+    "scaling.yarn_beta_slow",
+)
 
 
 class Header(Reading):
@@ -48,6 +68,28 @@ class Header(Reading):
     def code(self, value: Any) -> Value:
         """What llama.cpp has in its code for this architecture."""
         return Value(value, "class default", self.at("general.architecture"))
+
+
+def unread(header: Header) -> list[str]:
+    """Notes on keys of rotation that llama.cpp does not read; refuses one that is misspelt or of another architecture.
+
+    llama.cpp passes over both in silence, and turns by what it assumes.
+    """
+    name, notes = header.type.name, []
+    for full in header.document:
+        of, _, key = str(full).partition(".rope.")
+        if not key or (of == name and key in ROTARY) or of.startswith(f"{name}."):
+            continue
+        if of == name:
+            near = nearest(key, ROTARY, 1)
+            if near:
+                detail = f"{echo(full)} is no key of llama.cpp; did you mean {name}.rope.{near[0]}?"
+                raise Refusal(header.at(full), "unknown", detail)
+        elif of in KNOWN and key in ROTARY and header.value(f"rope.{key}") is None:
+            detail = f"{echo(full)} is of {of}, and general.architecture is {name}, which reads {name}.rope.{key}"
+            raise Refusal(header.at(full), "conflict", detail)
+        notes.append(f"{echo(full)} is read by nothing: the architecture is {name}")
+    return notes[:8]
 
 
 def use_of(header: Header, encoding: str, **more: Any) -> Use:

@@ -6,11 +6,11 @@ from service.engine.errors import Refusal
 from service.engine.numbers.reals import Reals
 from service.models.addresses import ask
 from service.models.context import Context
-from service.models.gguf_architectures import DEFAULT_BASE, INTERLEAVED, NORMAL
+from service.models.gguf_architectures import DEFAULT_BASE, DIVIDED, FACTORED, INTERLEAVED, NORMAL
 from service.models.gguf_header import Header, use_of
 from service.models.gguf_layers import Kind, kinds, mask_of, window_of
 from service.models.nearest import echo
-from service.models.plan import Use, Value
+from service.models.plan import Address, Use, Value
 from service.models.reading import whole
 
 
@@ -48,6 +48,7 @@ def _rotary(header: Header, context: Context, kind: Kind) -> Use:
         "tables": tables.address(),
         "frequencies": ask("encodings", "rope", unplaced, output="frequencies").address(),
         "rotation": ask("apply", "rope", rotation).address(),
+        **_axes(header, parameters, facts, notes),
         "mask": mask_of(header, kind, context),
     }
     return use_of(
@@ -62,6 +63,25 @@ def _rotary(header: Header, context: Context, kind: Kind) -> Use:
         window=window_of(header, kind)[0],
         addresses=addresses,
     )
+
+
+def _axes(header: Header, parameters: dict[str, Value], facts: dict[str, Any], notes: list[str]) -> dict[str, Address]:
+    """The tables for positions on several axes, of unscaled sections."""
+    sections = header.value("rope.dimension_sections")
+    if sections is None or "section_rule" not in facts or parameters["rope_type"].value != "default":
+        return {}
+    found = {name: parameters[name] for name in OF_AXES if name in parameters} | {"sections": sections}
+    grid = ",".join(["2"] * len(sections.value))
+    try:
+        axes = ask("encodings", "rope-axes", found, section_rule=facts["section_rule"], grid=grid)
+    except Refusal as error:
+        notes.append(f"no address has these sections: {error}")
+        return {}
+    return {"axes": axes.address()}
+
+
+# What tables on several axes take of those on one.
+OF_AXES = ("dim", "base", "rotary_dim", "pairing", "arithmetic")
 
 
 def _base(header: Header, kind: Kind) -> Value:
@@ -110,8 +130,11 @@ def _widths(header: Header, *, local: bool) -> dict[str, Value]:
         header.wanted("rope.dimension_count")
     width = width or turned
     assert width is not None
-    if turned is None or turned.value >= width.value:
-        return {"dim": turned or width}
+    if turned is not None and turned.value > width.value:
+        detail = f"{turned.key[1:]} is {turned.value}, and a head has {width.value} channels ({width.key[1:]})"
+        raise Refusal(turned.key, "conflict", detail)
+    if turned is None or turned.value == width.value:
+        return {"dim": width}
     return {"dim": width, "rotary_dim": turned}
 
 
@@ -135,23 +158,44 @@ def _scaling(header: Header, width: int, facts: dict[str, Any], notes: list[str]
         place = given.key if given is not None else header.where
         raise Refusal(place, "unknown", f"rope.scaling.type is {echo(said)}; none, linear, yarn or longrope is needed")
     kind_of = given or header.code(said)
+    amplitude = _amplitude(header)
     freqs = header.document.get("rope_freqs.weight")
     if isinstance(freqs, list):
         divisors = Value(freqs, "config", header.at("rope_freqs.weight"))
-        return {"rope_type": divisors.replaced("divisors"), "divisors": divisors}
-    if any(str(key).startswith("rope_freqs") for key in header.document):
-        notes.append("the file has a tensor rope_freqs: give its values as rope_freqs.weight, a list")
+        return {"rope_type": divisors.replaced("divisors"), "divisors": divisors, **amplitude}
+    notes += _tensors(header, said)
     if said == "linear" and factor is not None:
         return {"rope_type": kind_of.replaced("linear"), "factor": factor}
     if said == "yarn":
         return _yarn(header, kind_of, factor, facts)
-    if said == "longrope":
-        notes.append("frequencies are those before the tensors rope_factors_short and rope_factors_long")
-    amplitude = header.real("rope.scaling.attn_factor")
-    if amplitude is not None and amplitude.value != 1:
-        ones = header.code([1.0] * (width // 2))
-        return {"rope_type": amplitude.replaced("divisors"), "divisors": ones, "attention_factor": amplitude}
+    if amplitude:
+        louder = amplitude["attention_factor"]
+        ones = louder.replaced([1.0] * (width // 2))
+        return {"rope_type": louder.replaced("divisors"), "divisors": ones, **amplitude}
     return {"rope_type": kind_of.replaced("default")}
+
+
+def _amplitude(header: Header) -> dict[str, Value]:
+    """`rope.scaling.attn_factor`, where it changes something."""
+    found = header.real("rope.scaling.attn_factor")
+    return {} if found is None or found.value == 1 else {"attention_factor": found}
+
+
+def _tensors(header: Header, said: str) -> list[str]:
+    """Half of some scalings is in tensors of the file, of which its metadata says nothing."""
+    if any(str(key).startswith("rope_freqs") for key in header.document):
+        return ["the file has a tensor rope_freqs: give its values as rope_freqs.weight, a list"]
+    if said == "longrope" or (said == "none" and header.type.name in FACTORED):
+        return [
+            "frequencies are those before the tensors rope_factors_short and rope_factors_long, where the file has "
+            "them: give the values that count as rope_freqs.weight, a list"
+        ]
+    if said == "none" and header.type.name in DIVIDED:
+        return [
+            "frequencies are those before the tensor rope_freqs, where the file has one, as those of Llama 3.1 and "
+            "later do: give its values as rope_freqs.weight, a list"
+        ]
+    return []
 
 
 def _yarn(header: Header, kind_of: Value, factor: Value | None, facts: dict[str, Any]) -> dict[str, Value]:

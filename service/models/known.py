@@ -5,6 +5,7 @@ configurations within. `rules.json` has a row for what cannot be read there: the
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -73,9 +74,37 @@ def assumable() -> tuple[str, ...]:
     return tuple(sorted([*names(), *own]))
 
 
+# What repositories with code of their own called a family before transformers had it, or call a copy of one.
+CALLED: Mapping[str, str] = {
+    "refinedweb": "falcon",
+    "refinedwebmodel": "falcon",
+    "phi-msft": "phi",
+    "mixformer-sequential": "phi",
+    "xverse": "llama",
+}
+CLASS = re.compile(r"(For[A-Z]\w*|LMHeadModel|PreTrainedModel|Model)$")
+
+
 def nearest_types(name: str) -> list[str]:
     """Known model types that the name may mean."""
-    return nearest(name, assumable())
+    called = CALLED.get(name.lower())
+    return nearest(name, assumable()) if called is None else [called]
+
+
+def type_of_class(architecture: object) -> str | None:
+    """The type whose class a file's `architectures` names.
+
+    >>> type_of_class("DeepseekV3ForCausalLM"), type_of_class("MyModel")
+    ('deepseek_v3', None)
+    """
+    if not isinstance(architecture, str):
+        return None
+    return _by_class().get(CLASS.sub("", architecture[:128]).lower())
+
+
+@lru_cache(maxsize=1)
+def _by_class() -> Mapping[str, str]:
+    return {re.sub("[-_.]", "", name).lower(): name for name in names()}
 
 
 @lru_cache(maxsize=1024)

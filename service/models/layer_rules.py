@@ -159,6 +159,22 @@ def _exaone(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     return [SLIDING if (layer + 1) % whole.value else FULL for layer in range(reading.layers())]
 
 
+def failing(reading: Reading) -> list[str]:
+    """What the class of EXAONE 4 fails on where the file has no `layer_types`, and the plan reads all the same."""
+    rule = reading.type.rule.get("layers", {}).get("rule")
+    if rule != "exaone4" or reading.vllm is not None or reading.document.get("layer_types") is not None:
+        return []
+    pattern = reading.find("sliding_window_pattern")
+    if reading.integer("sliding_window", 0) is None:
+        return ["transformers fails on sliding_window null without layer_types; the plan is of full attention"]
+    if pattern is not None and isinstance(pattern.value, str):
+        return [
+            f"transformers fails on sliding_window_pattern {echo(pattern.value)} without layer_types; the plan reads "
+            "a letter for each layer in turn, G for full attention"
+        ]
+    return []
+
+
 def _prefixed(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     """Cohere 2 MoE: dense layers in front have a pattern of their own."""
     count = reading.layers()

@@ -37,6 +37,24 @@ class Value:
         """Another value that follows from this one."""
         return Value(value, "rewritten", self.key)
 
+    def within(self, config: Mapping[str, Any]) -> "Value":
+        """The same, whose origin is the class where what it was computed from is no key of the file."""
+        stated = self.source != "rewritten" or not self.key or _has(config, self.key)
+        return self if stated else Value(self.value, "class default", self.key)
+
+
+def _has(config: Any, pointer: str) -> bool:
+    """Whether a file has what a JSON Pointer leads to."""
+    for step in pointer.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(config, list) and key.isdecimal() and int(key) < len(config):
+            config = config[int(key)]
+        elif isinstance(config, Mapping) and key in config:
+            config = config[key]
+        else:
+            return False
+    return True
+
 
 @dataclass(frozen=True, slots=True)
 class Address:

@@ -25,6 +25,11 @@ def behaviour(reading: Reading, block: Block, context: Context) -> tuple[dict[st
     if preset == "transformers-5.24" and block.rope_type == "longrope" and listed:
         turn["longrope_list"] = listed
         notes.append(f"transformers 5.24 takes the {listed} list at any length, and the amplitude of the call's length")
+    if preset == "transformers-5.24" and turn["pairing"] == "interleaved":
+        notes.append(
+            "tables are in the order of the channels that they turn, the two of a pair side by side: a rotary module "
+            "that answers with cat(f, f) has the same numbers in another order"
+        )
     if preset == "vllm":
         _vllm(reading, block, turn, notes)
     if preset == "llama.cpp":

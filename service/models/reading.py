@@ -12,9 +12,11 @@ from service.engine.errors import Refusal
 from service.models.known import ModelType, vllm
 from service.models.nearest import echo
 from service.models.plan import Value
+from service.models.told import Told
 
 MOST = 2**31 - 1
 MOST_LAYERS = 4096
+LARGEST = 2**1023
 # Names of older families, where a class does not map them itself.
 OLDER: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("n_embd", "d_model", "n_embed", "dim"),
@@ -82,8 +84,21 @@ class Reading:
         for table in (self.given, self.type.fields):
             for name in self.names_of(key):
                 if name in table:
-                    return Value(table[name], "class default", self.at(name))
+                    return self._of_the_class(key, name, table[name])
         return self._older(key)
+
+    def _of_the_class(self, key: str, name: str, value: Any) -> Value:
+        """A default of the class; of a type that is only assumed, an older name of the file comes first."""
+        if isinstance(self.document, Told):
+            older = self._older(key)
+            if older is not None:
+                return older
+            self.document.take(self.at(name), name, value)
+        return Value(value, "class default", self.at(name))
+
+    def says(self, key: str) -> bool:
+        """Whether the file itself has the key, by any of its names."""
+        return any(name in self.document for name in (*self.names_of(key), *OLDER.get(key, ())))
 
     def _older(self, key: str) -> Value | None:
         """What an older family calls the same thing, where the class knows no such key."""
@@ -165,10 +180,20 @@ class Reading:
         return value
 
 
+def name_of(value: Value) -> str:
+    """What a message calls it: the key, or the place in a list of that key.
+
+    >>> name_of(Value(1, "config", "/rope_scaling/short_factor/3"))
+    'entry 3 of short_factor'
+    """
+    above, _, name = value.key.rpartition("/")
+    return f"entry {name} of {above.rpartition('/')[2]}" if name.isdecimal() and above else name
+
+
 def whole(value: Value, low: int = 1, high: int = MOST) -> Value:
     """The value if it is a whole number within bounds."""
     given = value.value
-    name = value.key.rpartition("/")[2]
+    name = name_of(value)
     if isinstance(given, float) and given.is_integer():
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int):
@@ -184,6 +209,7 @@ def numeric(value: Value) -> Value:
     """The value if it is a number."""
     given = value.value
     if isinstance(given, bool) or not isinstance(given, (int, float)):
-        name = value.key.rpartition("/")[2]
-        raise Refusal(value.key, "type", f"{name} is {kind(given)} ({echo(given)}); a number is needed")
+        raise Refusal(value.key, "type", f"{name_of(value)} is {kind(given)} ({echo(given)}); a number is needed")
+    if abs(given) > LARGEST:
+        raise Refusal(value.key, "out_of_range", f"{name_of(value)} is {echo(given)}; it is too large for float64")
     return value

@@ -1,6 +1,6 @@
 """From a configuration to a plan: the model type, the parts within, and the family that reads each of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import chain
@@ -11,11 +11,12 @@ from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
-from service.models.known import ModelType, assumable, known, model_type, nearest_types
+from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class
 from service.models.nearest import echo
 from service.models.plan import Plan, Use
 from service.models.reading import OLDER, Reading, kind, pointer
 from service.models.stacks import cross_attention
+from service.models.told import Told
 
 MOST_DEPTH = 6
 
@@ -33,17 +34,37 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
         return gguf_plan(config, Context(options))
     name, assumed = _type_of(config, options)
     row = model_type(name)
-    uses = _walk(Reading(config, "", row, preset=options.preset), Context(options), 0)
+    # One type is assumed, of the whole or of parts: within what is assumed nothing more is.
+    context = Context(replace(options, assume=None) if assumed else options)
+    told = context.told
+    document = config if assumed is None else Told(config, "", row, told)
+    uses = _walk(Reading(document, "", row, preset=options.preset), context, 0)
     notes = _beside(config, name)
     if assumed is not None:
         notes.insert(0, _assumed(config.get("model_type"), name))
+    elif options.assume not in (None, name) and not told:
+        detail = f"model_type {echo(name)} is known; assume={echo(options.assume)} is for types that are not"
+        raise Refusal("assume", "conflict", detail)
     return Plan(
         model_type=str(config.get("model_type", name))[:64],
         preset=options.preset,
-        uses=tuple(uses),
-        notes=tuple(notes),
-        assumed=assumed,
+        uses=tuple(_of_file(use, config) for use in uses),
+        notes=(*notes, *_of_assumed(told)),
+        assumed=options.assume if told else None,
     )
+
+
+def _of_file(use: Use, config: Mapping[str, Any]) -> Use:
+    """The use with origins that are keys of the file, or the class; the length of a call is the caller's."""
+    found = {name: value if name == "seq_len" else value.within(config) for name, value in use.parameters.items()}
+    return replace(use, parameters=found)
+
+
+def _of_assumed(told: Sequence[Told]) -> list[str]:
+    """What was not read of what is read as another type, and what was taken; refuses what contradicts that type."""
+    for each in told:
+        each.refuse_unread()
+    return [note for each in told for note in each.notes()]
 
 
 def _type_of(config: Mapping[str, Any], options: Options) -> tuple[str, str | None]:
@@ -54,9 +75,6 @@ def _type_of(config: Mapping[str, Any], options: Options) -> tuple[str, str | No
     if given is not None and not isinstance(given, str):
         raise Refusal("/model_type", "type", f"model_type is {kind(given)}; a string is needed")
     if given is not None and known(given):
-        if options.assume not in (None, given):
-            detail = f"model_type {echo(given)} is known; assume={echo(options.assume)} is for types that are not"
-            raise Refusal("assume", "conflict", detail)
         return given, None
     if options.assume is not None:
         return options.assume, options.assume
@@ -64,13 +82,24 @@ def _type_of(config: Mapping[str, Any], options: Options) -> tuple[str, str | No
         raise Refusal(
             "/model_type",
             "missing",
-            "model_type is missing: it decides what the keys mean; assume=llama (any known type) reads them as that",
+            "model_type is missing: it decides what the keys mean; assume=llama (any known type) reads them as that"
+            + _by_architecture(config),
         )
-    raise unknown_type("/model_type", given)
+    raise unknown_type("/model_type", given, more=_by_architecture(config))
 
 
-def unknown_type(where: str, name: str) -> Refusal:
-    """The refusal of a type, with the nearest known ones."""
+def _by_architecture(config: Mapping[str, Any]) -> str:
+    """What `architectures` says of the type, where it names a class of transformers."""
+    listed = config.get("architectures")
+    for each in listed[:4] if isinstance(listed, list) else ():
+        found = type_of_class(each)
+        if found is not None:
+            return f"; architectures names {echo(each)}, as of {found}"
+    return ""
+
+
+def unknown_type(where: str, name: str, within: str = "", more: str = "") -> Refusal:
+    """The refusal of a type, with the nearest known ones; `within`: the type that the whole is already read as."""
     what = "assume" if where == "assume" else "model_type"
     if name in assumable():
         detail = f"{what} {name} is the code of a repository's own; assume={name} reads the keys as that code does"
@@ -78,8 +107,10 @@ def unknown_type(where: str, name: str) -> Refusal:
     near = nearest_types(name)
     hint = f"; nearest are {', '.join(near)}" if near else ""
     detail = f"{what} {echo(name)} is not known{hint}"
-    if what == "model_type":
-        detail += "; assume=llama (any known type) answers from the keys alone"
+    if within:
+        detail += f"; the whole is read as {within} already, and parts within must name a known type"
+    elif what == "model_type":
+        detail += f"{more}; assume=llama (any known type) answers from the keys alone"
     return Refusal(where, "unknown", detail)
 
 
@@ -99,11 +130,12 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
     """The uses of one object, and of those within."""
     if depth > MOST_DEPTH:
         raise Refusal(reading.where, "too_deep", f"configurations are nested more than {MOST_DEPTH} deep")
+    _refuse_member(reading)
     uses: list[Use] = []
     for key, part in reading.type.parts.items():
-        inner = _part(reading, key, part)
+        inner = _part(reading, key, part, context)
         if inner is not None:
-            uses += _walk(inner, Context(context.options, _role(key, context.role)), depth + 1)
+            uses += _walk(inner, replace(context, role=_role(key, context.role)), depth + 1)
     family = family_of(reading.type)
     context = replace(context, role=_own_role(reading, context.role))
     uses = [*positions(reading, context), *(family(reading, context) if family else ()), *uses]
@@ -113,6 +145,14 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
         uses.append(cross_attention(reading, context))
     said = misspelt(reading)
     return [replace(uses[0], notes=(*uses[0].notes, *said)), *uses[1:]] if uses and said else uses
+
+
+def _refuse_member(reading: Reading) -> None:
+    """Refuses a model that the code of its type encodes another way than the plan would say."""
+    for key, (value, detail) in reading.type.rule.get("refuses", {}).items():
+        found = reading.find(key)
+        if found is not None and found.value == value:
+            raise Refusal(found.key, "unsupported", f"{key} is {value}: {detail}")
 
 
 # Keys beside the RoPE block that decide something about positions in most classes.
@@ -178,7 +218,7 @@ def _unknown(reading: Reading, context: Context, depth: int) -> Use:
     )
 
 
-def _part(reading: Reading, key: str, part: Mapping[str, Any]) -> Reading | None:
+def _part(reading: Reading, key: str, part: Mapping[str, Any], context: Context) -> Reading | None:
     """The configuration within; a default one where the file has none; None where the class can do without."""
     given = reading.document.get(key)
     where = reading.at(key)
@@ -187,21 +227,41 @@ def _part(reading: Reading, key: str, part: Mapping[str, Any]) -> Reading | None
     assumed = {**part.get("given", {}), **passed}
     if given is None:
         if key in rule.get("flat", ()):
-            return _within(reading, reading.document, reading.where, _part_type(part, {}, where, rule), passed)
+            return _within(reading, reading.document, reading.where, _own_type(part, rule), passed)
         if part.get("optional"):
             return None
-        return _within(reading, {}, where, _part_type(part, {}, where, rule), assumed)
+        return _within(reading, {}, where, _own_type(part, rule), assumed)
     if not isinstance(given, dict):
         raise Refusal(where, "type", f"{key} is {kind(given)}; a JSON object is needed, or null")
     # What a class makes a part with stands for the whole part, unless the class merges it.
     kept = assumed if rule.get("merges") else passed
-    return _within(reading, given, where, _part_type(part, given, where, rule), kept)
+    row = _part_type(part, given, where, rule)
+    if row is None:
+        return _assumed_part(reading, given, where, kept, context)
+    return _within(reading, given, where, row, kept)
 
 
 def _within(
     reading: Reading, document: Mapping[str, Any], where: str, row: ModelType, given: Mapping[str, Any]
 ) -> Reading:
+    """The part as a reading; that of a file which is read as another type is so too."""
+    outer = reading.document
+    if isinstance(outer, Told) and not isinstance(document, Told):
+        document = Told(document, where, row, outer.all_of)
     return Reading(document, where, row, given, preset=reading.preset)
+
+
+def _assumed_part(
+    reading: Reading, given: dict[str, Any], where: str, kept: Mapping[str, Any], context: Context
+) -> Reading:
+    """A part of a type that is not known, read as the one that the caller says."""
+    name, assume = given["model_type"], context.options.assume
+    if assume is None:
+        whole = reading.document if isinstance(reading.document, Told) else None
+        raise unknown_type(pointer(where, "model_type"), name, within="" if whole is None else whole.row.name)
+    said = f"{pointer(where, 'model_type')} {echo(name)} is not known: {where} is read by the keys alone, as {assume}"
+    row = model_type(assume)
+    return Reading(Told(given, where, row, context.told, said), where, row, kept, preset=reading.preset)
 
 
 def _passed_down(reading: Reading, key: str) -> dict[str, Any]:
@@ -211,17 +271,23 @@ def _passed_down(reading: Reading, key: str) -> dict[str, Any]:
     return {name: value.value for name, value in values.items() if value is not None}
 
 
-def _part_type(part: Mapping[str, Any], given: Mapping[str, Any], where: str, rule: Mapping[str, Any]) -> ModelType:
+def _own_type(part: Mapping[str, Any], rule: Mapping[str, Any]) -> ModelType:
+    """The type of a part that names none."""
+    default = str(part["type"])
+    return model_type(rule.get("retype", {}).get(default, default))
+
+
+def _part_type(
+    part: Mapping[str, Any], given: Mapping[str, Any], where: str, rule: Mapping[str, Any]
+) -> ModelType | None:
+    """The type of a part that may name one; None where that is not known."""
     name = given.get("model_type")
     if name is not None and not isinstance(name, str):
         raise Refusal(pointer(where, "model_type"), "type", f"model_type is {kind(name)}; a string is needed")
     if part.get("auto") and name:
         name = rule.get("retype", {}).get(name, name)
-        if not known(name):
-            raise unknown_type(pointer(where, "model_type"), name)
-        return model_type(name)
-    default = str(part["type"])
-    return model_type(rule.get("retype", {}).get(default, default))
+        return model_type(name) if known(name) else None
+    return _own_type(part, rule)
 
 
 ROLES: tuple[tuple[str, str], ...] = (

@@ -12,6 +12,7 @@ from service.engine.errors import Refusal
 from service.models.layers import WITHOUT_ATTENTION, layer_types, unpadded
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
+from service.models.rope_checks import refuse_labels
 from service.models.rope_keys import (
     Block,
     Found,
@@ -51,6 +52,7 @@ def _plain(reading: Reading, labels: Sequence[str]) -> Found:
         ):
             return Found({None: None}, [*notes, "rope_theta is null: the class builds no rotary module"])
         return Found({None: completed(reading, flat(raw, "the RoPE block", labels), theta, nested=False)}, notes)
+    refuse_labels(raw, labels, "the RoPE block")
     beside = [key for key in raw if key not in nested and raw[key].value is not None]
     if beside:
         notes.append(f"{', '.join(beside)} beside the types of layer have no effect")
@@ -91,6 +93,7 @@ def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
     if reading.document.get("rope_theta") is not None:
         notes.append(f"{reading.at('rope_theta')} has no effect: the class reads rope_parameters alone")
     raw = object_at(reading, "rope_parameters") or class_block(reading) or {}
+    refuse_labels(raw, labels, "rope_parameters")
     unturned = (*WITHOUT_ATTENTION, *reading.type.rule.get("unturned", ()))
     wanted = [label for label in dict.fromkeys(labels) if label not in unturned]
     for label in wanted:
@@ -100,13 +103,22 @@ def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
     return Found({label: _of_label(reading, raw, label, None) for label in wanted}, notes)
 
 
+TWO = ("full_attention", "sliding_attention")
+
+
 def _two_bases(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG001
     """Gemma 3, ModernBERT, Olmo 3: a base for full and one for sliding attention; old scaling goes to some."""
     rule = reading.type.rule["two_bases"]
     notes: list[str] = []
     parameters, scaling = object_at(reading, "rope_parameters"), object_at(reading, "rope_scaling")
+    refuse_labels(parameters or {}, TWO, "rope_parameters")
+    if scaling is not None:
+        refuse_labels(scaling, TWO, "rope_scaling")
+        lost = [scaling.pop(label).key for label in TWO if label in scaling]
+        if lost:
+            notes.append(f"{', '.join(lost)} have no effect: the class reads objects by layer in rope_parameters alone")
     blocks: dict[str | None, Block | None] = {}
-    for label in ("full_attention", "sliding_attention"):
+    for label in TWO:
         stated = (parameters or {}).get(label)
         inner: Keys = {}
         if stated is not None and stated.value is not None:
@@ -115,12 +127,17 @@ def _two_bases(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG00
             inner = flat(located(stated.value, stated.key, "config"), label, ())
         if scaling is not None and label in rule["scaled"]:
             inner |= _without_old_type(flat(scaling, "rope_scaling", ()), inner, notes)
+        if "rope_theta" not in inner:
+            _refuse_null_base(reading, rule[label].get("key", ""))
         blocks[label] = completed(reading, inner, _base_of(reading, rule[label]), nested=True)
-    if parameters is not None and not set(parameters) & {"full_attention", "sliding_attention"}:
+    beside = [value.key for key, value in (parameters or {}).items() if key not in TWO and value.value is not None]
+    if parameters is not None and not set(parameters) & set(TWO):
         if rule.get("nested_only"):
             detail = "rope_parameters must hold an object for each type of layer: full_attention, sliding_attention"
             raise Refusal(reading.at("rope_parameters"), "type", detail)
         notes.append("rope_parameters has no object for a type of layer: its keys have no effect")
+    elif beside:
+        notes.append(f"{', '.join(beside[:8])} beside the types of layer have no effect")
     note = rule.get("note")
     if note and reading.document.get("rope_theta") not in (None, reading.type.theta):
         notes.append(note)
@@ -137,6 +154,16 @@ def _without_old_type(scaling: Keys, inner: Keys, notes: list[str]) -> Keys:
     return scaling
 
 
+NEVER_NULL = ("local_rope_theta", "global_rope_theta")
+
+
+def _refuse_null_base(reading: Reading, key: str) -> None:
+    """ModernBERT: null for the base of a type of layer is what no release reads as another does."""
+    if key in NEVER_NULL and reading.has(key) and reading.document[key] is None:
+        detail = f"{key} is null: transformers 5.24 fails on it, and earlier releases took another base; state a number"
+        raise Refusal(reading.at(key), "type", detail)
+
+
 def _base_of(reading: Reading, names: Mapping[str, str]) -> Value:
     theta = reading.type.theta
     default = theta[names["default"]] if isinstance(theta, Mapping) else theta
@@ -150,6 +177,7 @@ def _main_and_compress(reading: Reading, labels: Sequence[str]) -> Found:  # noq
     """DeepSeek V4: `main` is never scaled, `compress` has a base of its own and the scaling."""
     notes: list[str] = []
     raw = raw_block(reading, notes)
+    refuse_labels(raw, ("main", "compress"), "the RoPE block")
     nested = all(isinstance(raw[label].value, dict) for label in ("main", "compress") if label in raw)
     if nested and {"main", "compress"} <= set(raw):
         return Found({label: _of_label(reading, raw, label, None) for label in ("main", "compress")}, notes)
@@ -168,6 +196,7 @@ def _main_and_compress(reading: Reading, labels: Sequence[str]) -> Found:  # noq
 def _listed_bases(reading: Reading, labels: Sequence[str]) -> Found:
     """Step 3.5: lists by layer of bases and shares, on which layers of a kind agree; scaling is for full attention."""
     stated = object_at(reading, "rope_parameters") or {}
+    refuse_labels(stated, labels, "rope_parameters")
     if all(label in stated and isinstance(stated[label].value, dict) for label in labels):
         return Found({label: _of_label(reading, stated, label, None) for label in labels})
     notes = ["rope_parameters has no object for each type of layer: its keys have no effect"] if stated else []
@@ -203,6 +232,7 @@ def _entry(reading: Reading, key: str, place: int) -> Value | None:
 def _sliding_base(reading: Reading, labels: Sequence[str]) -> Found:
     """dots3.note: without a block sliding attention has a base of its own; the share follows from the widths."""
     raw = object_at(reading, "rope_parameters") or object_at(reading, "rope_scaling")
+    refuse_labels(raw or {}, labels, "the RoPE block")
     base = theta_of(reading, "rope_theta", reading.type.theta)
     found: dict[str | None, Block | None] = {}
     for label in labels:
@@ -231,8 +261,9 @@ def _keys_of(raw: Keys, label: str) -> Keys:
 
 def _fixed(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG001
     """GPT-J, CodeGen, ESM: a base that is written into the code, or stands at the top."""
-    theta = theta_of(reading, reading.type.rule.get("theta_key", "rope_theta"), 10_000.0)
-    kind_of = Value("default", "class default", reading.at("rope_parameters") + "/rope_type")
+    key, code = reading.type.rule.get("theta_key"), reading.at("model_type")
+    theta = theta_of(reading, key, 10_000.0) if key else Value(10_000.0, "class default", code)
+    kind_of = Value("default", "class default", code)
     return Found({None: Block({"rope_type": kind_of, "rope_theta": theta})})
 
 

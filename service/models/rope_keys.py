@@ -13,6 +13,15 @@ from service.engine.rotation.rope_block import KEYS
 from service.models.nearest import echo, nearest
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
+from service.models.rope_checks import (
+    WORDS,
+    failing,
+    no_object,
+    other_share,
+    refuse_null_type,
+    refuse_two_types,
+    unused,
+)
 
 Keys = dict[str, Value]
 
@@ -29,9 +38,8 @@ BESIDE = (
 )
 KNOWN = tuple(dict.fromkeys([*KEYS, *BESIDE]))
 LISTS = ("short_factor", "long_factor", "divisors", "frequencies", "mrope_section", "xdrope_section")
-WORDS = ("rope_type", "type")
 FLAGS = ("truncate", "mrope_interleaved", "interleaved", "finetuned")
-TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional", "ntk_alpha", "axial")
+TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
 SCALED_FOR = ("llama3", "yarn", "longrope")
 
 
@@ -63,6 +71,7 @@ class Found:
 def object_at(reading: Reading, key: str) -> Keys | None:
     """The keys of a block of the file; None where it is missing, null or empty."""
     given = reading.object(key)
+    refuse_null_type(reading, key)
     return located(given, reading.at(key), "config") if given else None
 
 
@@ -101,9 +110,7 @@ def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
     """The block without what is null; refuses keys that are misspelt, and objects where none belongs."""
     for key, value in block.items():
         if isinstance(value.value, dict):
-            listed = f"; its types of layer are {', '.join(labels)}" if labels else ": all its layers are of one type"
-            detail = f"{echo(key)} is an object, and the model has no such type of layer{listed}"
-            raise Refusal(value.key, "unknown", detail)
+            raise Refusal(value.key, "unknown", f"{echo(key)} is an object, and {no_object(where, labels)}")
         if key not in KNOWN:
             near = nearest(key, KNOWN, 1)
             if near:
@@ -142,6 +149,7 @@ def _named_type(reading: Reading, block: Keys) -> Value:
     name = given.value
     if not isinstance(name, str):
         raise Refusal(given.key, "type", f"the type is {kind(name)}; a string is needed")
+    refuse_two_types(reading, given, block.get("type"))
     rewritten = reading.type.rule.get("rewrites", {}).get(name)
     if name == "dynamic" and "alpha" in block and block["alpha"].value and reading.type.rule.get("alpha"):
         rewritten = "ntk_alpha"
@@ -171,7 +179,7 @@ def _allowed(reading: Reading) -> Sequence[str]:
     """The types of RoPE that a class takes."""
     own: Sequence[str] = reading.type.rule.get("rope_types", TYPES)
     if reading.vllm is None:
-        return own
+        return own if reading.type.rope_type in own else (*own, reading.type.rope_type)
     if reading.vllm.get("yarn") == "deepseek":
         return ("default", "yarn")  # every scaled RoPE is read as YaRN there
     theirs: Sequence[str] = reading.vllm.get("rope_types", TYPES)
@@ -196,12 +204,15 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
     notes = _ignored(block)
     found = {key: value for key, value in block.items() if key in KNOWN and key != "type"}
     found["rope_type"] = _named_type(reading, block)
+    notes += unused(block, found["rope_type"])
+    notes += failing(reading, block, found["rope_type"])
     if theta is not None:
         stated = reading.document.get(theta.key.rpartition("/")[2])
         if "rope_theta" not in found:
             found["rope_theta"] = theta
         elif stated is not None and stated != found["rope_theta"].value:
             notes.append(f"{theta.key} is {echo(stated)} and has no effect: {found['rope_theta'].key} is stated")
+    notes += other_share(reading)
     share = _share(reading, nested=nested)
     if share is not None:
         found.setdefault("partial_rotary_factor", share)
@@ -232,7 +243,7 @@ def _share(reading: Reading, *, nested: bool) -> Value | None:
     if "partial_forced" in rule:
         return Value(rule["partial_forced"], "class default", reading.at("partial_rotary_factor"))
     key = rule.get("partial_key", "partial_rotary_factor")
-    given = reading.document.get(key)
+    given = None if rule.get("partial_by_layer") else reading.document.get(key)
     if given is not None:
         return numeric(Value(given, "config", reading.at(key)))
     width = rule.get("partial_of")

@@ -6,10 +6,11 @@ from service.engine.errors import Refusal
 from service.engine.numbers.single import float32_frequencies
 from service.engine.rotation.scaling import TAKES
 from service.models.context import Context
+from service.models.nearest import echo
 from service.models.per_layer import KEY
 from service.models.plan import Value
 from service.models.presets import behaviour
-from service.models.reading import Reading, numeric, pointer
+from service.models.reading import MOST, Reading, numeric, pointer
 from service.models.rope_keys import Block
 
 LEAST_BASE, MOST_BASE = 1e-19, 1e100
@@ -26,7 +27,7 @@ def head_width(reading: Reading, label: str | None) -> Value:
     unknown = "head_dim" not in reading.type.fields and "head_dim" not in reading.fixed
     stated = reading.document.get("head_dim") if unknown else None
     if stated is not None and not rule.get("head_fixed"):
-        return reading.needed("head_dim")
+        return _stated_head(reading, key)
     if "head_sum" in rule:
         return _summed(reading, rule["head_sum"])
     if key != "ratio":
@@ -40,12 +41,41 @@ def head_width(reading: Reading, label: str | None) -> Value:
     return _ratio(reading)
 
 
+def _stated_head(reading: Reading, key: str) -> Value:
+    """The file's head_dim; of latent attention it must be the width that turns, or the class builds what cannot run."""
+    width = reading.needed("head_dim")
+    turned = reading.integer(key) if key == "qk_rope_head_dim" else None
+    if turned is None or turned.value == width.value:
+        return width
+    if reading.vllm is not None or reading.preset == "llama.cpp":
+        return turned
+    detail = (
+        f"head_dim is {width.value} and {key} {turned.value}: {reading.type.name} turns {key} channels by tables of "
+        "head_dim, which transformers cannot do; leave head_dim out"
+    )
+    raise Refusal(width.key, "conflict", detail)
+
+
 def _refuse_null_head(reading: Reading) -> None:
     if "head_dim" in reading.document and reading.document["head_dim"] is None:
         own = reading.type.fields.get("head_dim", 1 if reading.type.rule.get("head") else None)
         if own is not None:
             detail = f"head_dim is null, and {reading.type.name} has no rule for that: leave it out for {own}"
             raise Refusal(reading.at("head_dim"), "type", detail)
+
+
+def refuse_heads_of_keys(reading: Reading) -> None:
+    """Refuses a number of heads for keys and values by which the heads of queries cannot be shared out."""
+    key, given = "num_key_value_heads", reading.document.get("num_key_value_heads")
+    if given is None or isinstance(given, list) or key not in reading.type.fields:
+        return
+    shared, heads = reading.needed(key), reading.find("num_attention_heads")
+    latent = reading.type.rule.get("head") == "qk_rope_head_dim"
+    if latent or heads is None or type(heads.value) is not int or heads.value % shared.value == 0:
+        return
+    name = heads.key.rpartition("/")[2]
+    detail = f"{name} is {heads.value} and {key} {shared.value}: each of these must serve as many of those"
+    raise Refusal(shared.key, "conflict", detail)
 
 
 def _ratio(reading: Reading) -> Value:
@@ -56,7 +86,8 @@ def _ratio(reading: Reading) -> Value:
         first, second = (each.key.rpartition("/")[2] for each in (width, heads))
         detail = f"{first} is {width.value} and {second} is {heads.value}: the heads have no whole width"
         raise Refusal(heads.key, "conflict", detail)
-    return width.replaced(rule.get("times", 1) * width.value // heads.value)
+    origin = heads if (width.source, heads.source) == ("class default", "config") else width
+    return origin.replaced(rule.get("times", 1) * width.value // heads.value)
 
 
 def _rest(reading: Reading, whole_key: str, part_key: str) -> Value:
@@ -92,11 +123,13 @@ def parameters_of(
         found["rotary_dim"] = turned
     found["rope_type"] = block.keys["rope_type"]
     # The longest context is the model's: `_lengths` has it where it counts.
-    dropped = ("max_position_embeddings", *_dropped(reading, block))
+    dropped = ("max_position_embeddings", *_dropped(reading, block, notes))
     for name in TAKES.get(block.rope_type, ()):
         if name in block.keys and name not in dropped:
             found[name] = block.keys[name]
     _lengths(reading, block, found, context)
+    found |= _doubled(reading, block, context, notes)
+    _yarns_factor(reading, block, notes)
     if _crashes(reading, block):
         notes.append(
             f"transformers fails on {block.rope_type} here; the plan is what the file says, for heads of "
@@ -117,10 +150,47 @@ def _base_in_vllm(reading: Reading) -> dict[str, Value]:
     return {"base": numeric(Value(given, "config", pointer(reading.at(block), key)))}
 
 
-def _dropped(reading: Reading, block: Block) -> tuple[str, ...]:
-    """Keys that vLLM's class of the type does not hand on."""
+def _yarns_factor(reading: Reading, block: Block, notes: list[str]) -> None:
+    """A factor that is not the ratio of the two lengths: transformers warns, and takes the factor."""
+    factor, trained = block.keys.get("factor"), block.keys.get("original_max_position_embeddings")
+    if block.rope_type != "yarn" or factor is None or trained is None or not 0 < trained.value <= MOST:
+        return
+    longest = reading.integer("max_position_embeddings")
+    if longest is None or longest.value / trained.value in (1, factor.value):
+        return
+    notes.append(
+        f"{factor.key} is {echo(factor.value)} and {longest.key} over {trained.key} "
+        f"{longest.value / trained.value:.6g}: the factor counts"
+    )
+
+
+def _doubled(reading: Reading, block: Block, context: Context, notes: list[str]) -> dict[str, Value]:
+    """Qwen 1: a call of n > L positions has the base of alpha = 2^(k + 1) - 1, L 2^k the first that reaches n."""
+    key = reading.type.rule.get("doubles_beyond")
+    if key is None or block.rope_type != "default" or not reading.flag("use_dynamic_ntk"):
+        return {}
+    trained, length = reading.needed(key), context.options.length
+    notes.append(f"use_dynamic_ntk raises the base beyond {key}, by a power of two: the addresses are of one call")
+    doublings = (-(-length // trained.value) - 1).bit_length()
+    if not doublings:
+        return {}
+    flag = reading.at("use_dynamic_ntk")
+    alpha = trained.replaced(float(2 ** (doublings + 1) - 1))
+    return {"rope_type": Value("ntk_alpha", "rewritten", flag), "alpha": alpha}
+
+
+AMPLITUDES = ("short_mscale", "long_mscale")
+
+
+def _dropped(reading: Reading, block: Block, notes: list[str]) -> tuple[str, ...]:
+    """Keys that the code does not hand on: PhiMoE's amplitudes in transformers, others in vLLM's class of the type."""
     if reading.vllm is None:
-        return ()
+        if AMPLITUDES[0] in reading.type.rule.get("scaled_needs", ()):
+            return ()
+        unread = [block.keys[name].key for name in AMPLITUDES if name in block.keys]
+        if unread and block.rope_type == "longrope":
+            notes.append(f"{' and '.join(unread)} have no effect: only phimoe reads them in transformers")
+        return AMPLITUDES
     if block.rope_type == "yarn" and reading.vllm.get("yarn") == "deepseek":
         return ("attention_factor", "truncate")
     return tuple(reading.vllm.get("drops", ()))
@@ -185,6 +255,9 @@ def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
 
 def _lengths(reading: Reading, block: Block, found: dict[str, Value], context: Context) -> None:
     """The longest context, where it decides something, and the length that a first call of the model has."""
+    plain = block.rope_type not in ("yarn", "longrope", "dynamic")
+    if plain and not reading.says("max_position_embeddings"):
+        return
     longest = reading.integer("max_position_embeddings")
     ratio = block.rope_type in ("yarn", "longrope") and ("factor" not in found or reading.vllm is not None)
     if longest is not None and (ratio or block.rope_type == "dynamic"):

@@ -7,14 +7,14 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import Asked, ask
 from service.models.context import Context
-from service.models.layer_rules import numbers_of, turning
+from service.models.layer_rules import failing, numbers_of, turning
 from service.models.layers import WITHOUT_ATTENTION, layer_types
 from service.models.per_layer import Entry, entries, of_layer, same
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading
 from service.models.rope_blocks import rope_blocks
 from service.models.rope_keys import Block
-from service.models.rope_parameters import parameters_of
+from service.models.rope_parameters import parameters_of, refuse_heads_of_keys
 from service.models.sections import sections_address
 from service.models.stacks import CROSS, cross_attention, of_stacks
 from service.models.temperatures import temperature_of
@@ -36,13 +36,15 @@ class Group:
 
 def rope_uses(reading: Reading, context: Context) -> list[Use]:
     """A use for each kind of layer."""
+    refuse_heads_of_keys(reading)
     labels = layer_types(reading)
     found = rope_blocks(reading, list(dict.fromkeys(labels or ())))
+    failures = failing(reading)
     uses = []
     for group in _groups(reading, labels):
         layer = of_layer(reading, group.own)
         block = _block_of(reading, found.blocks, group)
-        notes = tuple(dict.fromkeys([*found.notes, *(block.notes if block else ())]))
+        notes = tuple(dict.fromkeys([*failures, *found.notes, *(block.notes if block else ())]))
         if group.label == CROSS:
             uses.append(cross_attention(reading, context, group.layers))
         elif block is None or not group.turns:
@@ -112,7 +114,7 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
     facts, addresses, notes = temperature_of(reading, None, context, turned=False)
     if attends:
         addresses = {**addresses, **mask_addresses(reading, window, size, context)}
-    said = "these layers have no positional encoding" if attends else f"{group.label}: no attention, nothing turns"
+    said = _of_nothing(reading) if attends else f"{group.label}: no attention, nothing turns"
     return Use(
         role=context.role,
         scope=reading.where,
@@ -125,6 +127,12 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
         window=window,
         addresses=addresses if attends else {},
     )
+
+
+def _of_nothing(reading: Reading) -> str:
+    """What is said of layers that attend and do not turn: a flag may have put a bias in RoPE's place."""
+    instead = reading.type.rule.get("turns_if", {}).get("instead")
+    return f"nothing turns: positions are in {instead}" if instead else "these layers have no positional encoding"
 
 
 def _with(reading: Reading, context: Context, group: Group, block: Block, notes: tuple[str, ...]) -> Use:

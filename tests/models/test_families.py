@@ -1,13 +1,15 @@
 """What single families and headers do with keys that few files have."""
 
+import re
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from typing import Any
 
 import pytest
 
 from service.engine.errors import Refusal
-from service.models import Plan, Use, resolve
-from tests.models.plans import refusal, values
+from service.models import Options, Plan, Use, resolve
+from tests.models.plans import answers, refusal, sources, values
 
 
 def plan(**keys: Any) -> Plan:
@@ -62,6 +64,13 @@ def test_mpt_reads_no_maximum_of_its_bias() -> None:
     assert "alibi_bias_max" not in values(said)
 
 
+def test_the_slopes_of_ggml() -> None:
+    (ours,) = resolve({"model_type": "mpt"}, Options(preset="llama.cpp")).uses
+    of_header = only(header("mpt", attention__head_count=values(ours)["heads"]))
+    assert values(ours) == values(of_header)
+    assert ours.addresses["tables"] == of_header.addresses["tables"]
+
+
 def test_deberta_by_its_own_distance() -> None:
     bias = plan(model_type="deberta", relative_attention=True, max_relative_positions=100).uses[-1]
     longest = plan(model_type="deberta", relative_attention=True, max_position_embeddings=300).uses[-1]
@@ -94,9 +103,26 @@ def test_a_key_of_null_is_what_the_code_holds() -> None:
 
 def test_heads_of_a_header_that_differ_by_layer() -> None:
     bias = only(header("bloom", attention__head_count=[8, 16, 4]))
-    assert values(bias) == {"heads": 16, "form": "key-only", "arithmetic": "float32"}
+    assert values(bias) == {"heads": 16, "form": "key-only", "arithmetic": "float32-powers"}
     steeper = only(header("bloom", attention__max_alibi_bias=16.0))
     assert values(steeper)["alibi_bias_max"] == 16.0
+
+
+@pytest.mark.parametrize(
+    ("name", "masks"),
+    [
+        ("bloom", ["causal"]),
+        ("jina-bert-v2", ["padding"]),
+        ("gpt2", ["causal"]),
+        ("bert", ["padding"]),
+        ("t5", ["padding", "causal"]),
+    ],
+)
+def test_masks_of_a_header_without_rotation(name: str, masks: list[str]) -> None:
+    uses = resolve(header(name, context_length=64)).uses
+    assert [use.addresses["mask"].href.split("?")[0] for use in uses] == [f"/v1/masks/{mask}" for mask in masks]
+    seen = resolve(header(name, context_length=64, attention__causal=False)).uses[0]
+    assert "/masks/padding" in seen.addresses["mask"].href
 
 
 def test_an_encoder_has_no_decoder() -> None:
@@ -112,10 +138,51 @@ def test_the_divisors_of_a_header() -> None:
     assert "the file has a tensor rope_freqs: give its values as rope_freqs.weight, a list" in named.notes
 
 
+def sectioned(name: str, sections: list[int], **keys: Any) -> Use:
+    return only(header(name, embedding_length=512, rope__dimension_sections=sections, **keys))
+
+
+def test_the_axes_of_a_header() -> None:
+    config = {"hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 1, "head_dim": 128}
+    for name, kin, sections in (("qwen2vl", "qwen2_vl_text", [16, 24, 24]), ("qwen3vl", "qwen3_vl_text", [24, 20, 20])):
+        found = sectioned(name, [*sections, 0])
+        block = {"rope_type": "default", "mrope_section": sections, "rope_theta": 1e4}
+        (theirs,) = resolve({"model_type": kin, **config, "rope_parameters": block}, Options(preset="llama.cpp")).uses
+        ours, others = (
+            answers(replace(use.addresses["axes"], href=re.sub("grid=[0-9,]*", grid, use.addresses["axes"].href)))
+            for use, grid in (
+                (found, "grid=2,3,4,1"),
+                (theirs, "grid=2,3,4" if name == "qwen2vl" else "grid=2,3,4,1"),
+            )
+        )
+        assert {key: array.tobytes() for key, array in ours.items()} == {
+            key: array.tobytes() for key, array in others.items()
+        }
+    assert "axes" not in sectioned("qwen2vl", [16, 24, 24], rope__scale_linear=2.0).addresses
+    odd = sectioned("qwen2vl", [16, 24, 4], rope__dimension_count=128)
+    assert any("no address has these sections" in note for note in odd.notes)
+
+
 def test_longrope_of_a_header_is_before_its_tensors() -> None:
-    use = only(header("phi3", rope__scaling__type="longrope"))
-    assert values(use)["rope_type"] == "default"
+    for keys in ({"rope__scaling__type": "longrope"}, {}):
+        use = only(header("phi3", **keys))
+        assert values(use)["rope_type"] == "default"
+        assert any("rope_factors_short" in note for note in use.notes)
+    louder = header("phi3", rope__scaling__attn_factor=1.25)
+    use = only(louder)
+    assert sources(use)["divisors"] == ("rewritten", "/phi3.rope.scaling.attn_factor")
     assert any("rope_factors_short" in note for note in use.notes)
+    use = only({**louder, "rope_freqs.weight": [1, 1, 2, 8]})
+    assert (values(use)["divisors"], values(use)["attention_factor"]) == ([1, 1, 2, 8], 1.25)
+    assert not any("rope_factors_short" in note for note in use.notes)
+
+
+def test_a_tensor_that_a_header_does_not_tell_of() -> None:
+    words = "before the tensor rope_freqs, where the file has one"
+    assert any(words in note for note in only(header("llama", rope__freq_base=5e5)).notes)
+    assert not any(words in note for note in only(header("qwen2")).notes)
+    vision = resolve(header("llama4", **{"vision.rope.freq_base": 1e4}))
+    assert len(vision.notes) == 1
 
 
 def test_yarn_of_a_header() -> None:

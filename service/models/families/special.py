@@ -64,7 +64,8 @@ def mpt(reading: Reading, context: Context) -> Iterator[Use]:
         yield none(reading, "attn_config.alibi is false, and learned_pos_emb is read by nothing", "text-attention")
         return
     heads = reading.needed("num_attention_heads")
-    said = {"form": "last-key", "arithmetic": "float32-reciprocals"}
+    powers = reading.preset == "llama.cpp"  # ggml takes powers of a first slope, whatever the model
+    said = {"form": "last-key", "arithmetic": "float32-powers" if powers else "float32-reciprocals"}
     parameters = {"heads": heads} | {name: code(reading, value) for name, value in said.items()}
     notes = []
     if reading.document.get("learned_pos_emb"):
