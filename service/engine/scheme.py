@@ -151,6 +151,10 @@ def as_given(params: P, _inputs: Inputs) -> P:
     return params
 
 
+def nothing_telling(_params: Any) -> tuple[str, ...]:
+    return ()
+
+
 def no_state(_params: Any, _inputs: Inputs) -> None:
     """What schemes prepare whose rows follow from the parameters alone."""
 
@@ -187,6 +191,7 @@ class Scheme(Generic[P, S]):
     `alternatives`                 the arrays that are not required are alternatives: the body holds one of them
     `structured`                   parameters that are JSON objects or lists: stated in a JSON body, not in the query
     `named`                        what the indices of an axis are called, where they are no numbers
+    `telling(params)`              parameters without which a picture does not say what it shows, be they the defaults
     `listed`                       parameters that are lists: stated in the query or, where long, in a JSON body
     """
 
@@ -218,6 +223,7 @@ class Scheme(Generic[P, S]):
     structured: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    telling: Callable[[P], tuple[str, ...]] = nothing_telling
 
     @property
     def key(self) -> tuple[str, str]:

@@ -35,6 +35,7 @@ from service.formats.pictures.palette import (
     RAMP,
     SEQUENTIAL,
     TRUE,
+    ZERO,
     palette,
 )
 from service.formats.pictures.plan import MOST_GROUPS, MOST_PANELS, plan
@@ -103,7 +104,7 @@ def test_zero_is_in_the_middle_however_the_values_lie(dtype: str) -> None:
 
 
 def test_a_table_of_one_value_and_of_zeros_has_colours_too() -> None:
-    for value, colour in ((0.0, MIDDLE), (7.0, DIVERGING + RAMP - 1), (-7.0, DIVERGING)):
+    for value, colour in ((0.0, MIDDLE), (7.0, SEQUENTIAL + RAMP - 1), (-7.0, DIVERGING)):
         (image,) = panels(drawn({"x": np.full((2, 3), value)}))
         assert (image.colours == colour).all()
     (image,) = panels(drawn({"x": np.full((2, 3), 5)}))
@@ -163,6 +164,28 @@ def test_values_over_decades_are_shown_by_their_logarithm() -> None:
     assert made.ticks(6) == [1.0, 10.0, 100.0, 1e3, 1e4, 1e5]
     drawing = drawn({"wavelengths": values})
     assert "value (log scale)" in words(drawing)
+
+
+def test_zeros_beside_values_over_decades_have_a_colour_of_their_own() -> None:
+    """Of no difference at all, 1.5e-4 and 2, the first two would be one colour on a scale that is even."""
+    drawing = drawn({"difference": np.array([[0, 1.5e-4], [2e-3, 2]])})
+    (image,) = panels(drawing)
+    assert image.colours[0].tolist() == [ZERO, SEQUENTIAL]
+    assert image.colours[1, 0] > SEQUENTIAL + 20
+    assert image.colours[1, 1] == SEQUENTIAL + RAMP - 1
+    assert "0" in words(drawing)
+    # Heights that are never negative begin at zero, and have no such place.
+    assert scale([np.array([[0, 1.5e-4, 2]])], "float64", "heights").kind == "sequential"
+
+
+def test_cells_that_are_never_negative_use_the_whole_ramp() -> None:
+    (image,) = panels(drawn({"position": np.array([[0.0, 1000], [4000, 4000]])}))
+    assert image.colours.tolist() == [[SEQUENTIAL, SEQUENTIAL + 28], [SEQUENTIAL + 114, SEQUENTIAL + 114]]
+    (image,) = panels(drawn({"temperature": np.array([[2.0, 3, 4]])}))
+    assert image.colours.tolist() == [[SEQUENTIAL, SEQUENTIAL + 57, SEQUENTIAL + 114]]
+    # What differs by its rounding alone looks alike.
+    (image,) = panels(drawn({"norm": np.array([[1.0, 1 + 1e-7]])}))
+    assert set(image.colours.ravel().tolist()) == {SEQUENTIAL + RAMP - 1}
 
 
 @given(st.floats(1e-300, 1e300))
@@ -240,11 +263,25 @@ def test_every_head_has_a_panel_and_what_is_left_out_is_said() -> None:
     assert [text for text in words(drawing) if text.startswith("head")] == [f"head {head}" for head in range(0, 71, 6)]
     assert "shown: every 6th head (12 of 71); no values are blended" in words(drawing)
     assert [int(image.colours[0, 0]) for image in shown] == [
-        DIVERGING + round(57 + 57 * (head + 1) / 67) for head in range(0, 71, 6)
+        SEQUENTIAL + round(114 * head / 66) for head in range(0, 71, 6)
     ]
     few = drawn({"bias": array[:3]}, axes=("head", "query", "key"))
     assert len(panels(few)) == 3
     assert not [text for text in words(few) if text.startswith("shown")]
+
+
+@pytest.mark.parametrize(("heads", "queries", "keys"), [(12, 512, 512), (11, 512, 512), (3, 4096, 1500), (1, 700, 2000)])
+def test_a_diagonal_stays_one_however_many_heads_there_are(heads: int, queries: int, keys: int) -> None:
+    """As many queries are left out as keys, so that what depends on their distance alone looks so."""
+    axes = ("head", "query", "key")
+    (group,) = plan({"bias": Spec(axes, (heads, queries, keys), "float32")}).groups
+    assert group.panels.rows.stride == group.panels.columns.stride
+    assert group.panels.cell[0] == group.panels.cell[1]
+    # A few queries with many keys are all shown, and channels are no positions.
+    (group,) = plan({"bias": Spec(axes, (heads, 8, 4096), "float32")}).groups
+    assert group.panels.rows.stride == 1
+    (group,) = plan({"table": Spec(("position", "channel"), (4096, 1024), "float32")}).groups
+    assert (group.panels.rows.stride, group.panels.columns.stride) == (9, 1)
 
 
 def test_several_outer_axes_are_named_together() -> None:
@@ -544,7 +581,7 @@ def test_the_versions_that_make_the_bytes_are_in_the_revision() -> None:
     import matplotlib as mpl  # noqa: PLC0415
 
     for extension in PICTURES:
-        assert re.fullmatch(rf"1-matplotlib-{re.escape(mpl.__version__)}-zlib-[\w.-]+", FORMATS[extension].revision)
+        assert re.fullmatch(rf"2-matplotlib-{re.escape(mpl.__version__)}-zlib-[\w.-]+", FORMATS[extension].revision)
 
 
 def test_the_environment_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
