@@ -145,7 +145,10 @@ SCHEME: Scheme[Attention, Array] = Scheme(
     examples=(
         Example("Eight positions, two layers", {"length": "8", "depth": "2"}),
         Example("The causal mask alone, four layers", {"length": "64", "depth": "4"}),
-        Example("ALiBi: a hollow in the middle", {"of": "alibi", "length": "64", "depth": "6", "slope": "0.0625"}),
+        Example(
+            "ALiBi: a hollow in the middle",
+            {"of": "alibi", "length": "256", "depth": "14", "residual": "0.9", "slope": "0.0078125"},
+        ),
         Example("RoPE", {"of": "rope", "length": "64", "depth": "2", "dim": "64"}),
     ),
     used_by=(

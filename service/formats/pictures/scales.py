@@ -3,7 +3,8 @@
 A value becomes the number of a colour by +, -, *, / and rounding alone, which give the same on every processor.
 
     truth values, and masks of 0 and -inf   two colours
-    positive values over three decades      the sequential ramp, by their logarithm; 0 beside it, if it occurs
+    positive heights over three decades,
+      cells over two                        the sequential ramp, by their logarithm; 0 beside it, if it occurs
     cells that are never negative           the sequential ramp, from the least to the largest
       and differ by a small part            the sequential ramp, from 0, so that noise does not look like more
     heights that are never negative         the sequential ramp, from 0 to the largest
@@ -33,7 +34,8 @@ from service.formats.pictures.palette import (
 
 Indices = NDArray[np.uint8]
 Kind = Literal["two", "diverging", "sequential", "logarithmic"]
-LOGARITHMIC_RATIO = 1000
+# Heights over more than three decades and cells over more than two are shown by their logarithm.
+LOGARITHMIC_RATIO = {"heights": 1000, "colours": 100}
 # Numbers that are not whole and differ by less than this part of the largest are shown from zero on.
 LEAST_PART = 1 / 16
 # Tensors whose largest values are further apart than this are shown with scales of their own.
@@ -100,7 +102,7 @@ def scale(values: Sequence[Values], dtype: str, shown_as: Literal["colours", "he
         return Scale("two", -1, 0, ((("0", TRUE),) if finite.size else ()) + states)
     if low >= 0 and "int" not in dtype and (low > 0 or shown_as == "colours"):
         least = float(finite.min(where=finite > 0, initial=high))
-        if least > 0 and high / least >= LOGARITHMIC_RATIO:
+        if least > 0 and high / least >= LOGARITHMIC_RATIO[shown_as]:
             return Scale("logarithmic", least, high, ((("0", ZERO),) if low == 0 else ()) + states)
     if low >= 0 and (high > 0 or shown_as == "heights" or "int" in dtype):
         from_zero = shown_as == "heights" or ("int" not in dtype and high - low < LEAST_PART * high)
