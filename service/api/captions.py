@@ -28,7 +28,7 @@ def captions(scheme: Scheme[Any, Any], params: Params, inputs: Inputs, theme: Th
     spoken = ", ".join(f"{name}={_spoken(value)}" for name, value in stated.items() if value is not None)
     address = f"{scheme.family}/{scheme.name}"
     parameters = f"{address}: {spoken}" if spoken else address
-    return Captions(scheme.title, parameters, _first(params, inputs), scheme.named, theme)
+    return Captions(scheme.title, parameters, _first(params, inputs), scheme.named, theme, scheme.lines(params))
 
 
 def _spoken(value: object) -> str:

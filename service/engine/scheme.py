@@ -155,6 +155,10 @@ def nothing_telling(_params: Any) -> tuple[str, ...]:
     return ()
 
 
+def no_lines(_params: Any) -> Mapping[str, float]:
+    return {}
+
+
 def no_state(_params: Any, _inputs: Inputs) -> None:
     """What schemes prepare whose rows follow from the parameters alone."""
 
@@ -192,6 +196,7 @@ class Scheme(Generic[P, S]):
     `structured`                   parameters that are JSON objects or lists: stated in a JSON body, not in the query
     `named`                        what the indices of an axis are called, where they are no numbers
     `telling(params)`              parameters without which a picture does not say what it shows, be they the defaults
+    `lines(params)`                values that a picture of heights marks, by what they are
     `listed`                       parameters that are lists: stated in the query or, where long, in a JSON body
     """
 
@@ -224,6 +229,7 @@ class Scheme(Generic[P, S]):
     listed: tuple[str, ...] = ()
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     telling: Callable[[P], tuple[str, ...]] = nothing_telling
+    lines: Callable[[P], Mapping[str, float]] = no_lines
 
     @property
     def key(self) -> tuple[str, str]:

@@ -29,6 +29,7 @@ from service.formats.pictures.palette import (
     BACKGROUND,
     DIVERGING,
     FALSE,
+    INK,
     NEGATIVE_INFINITY,
     NOT_A_NUMBER,
     POSITIVE_INFINITY,
@@ -212,6 +213,21 @@ def test_one_axis_is_a_profile_of_heights() -> None:
     row = drawn({"mask": np.array([0.0, -np.inf])})
     assert panels(row)[0].colours[[0, -1]].tolist() == [[TRUE, NEGATIVE_INFINITY]] * 2
     assert {"0", "-inf"} <= set(words(row))
+
+
+def test_heights_are_compared_with_lines_that_are_named() -> None:
+    captions = Captions(lines={"trained": 100.0, "near the top": 9e4, "beyond": 1e6})
+    drawing = drawn({"wavelengths": np.array([1.0, 10, 100, 1e3, 1e4, 1e5])}, captions)
+    (panel,) = panels(drawing)
+    assert {"trained", "near the top"} <= set(words(drawing))
+    assert "beyond" not in words(drawing)
+    lines = [box for box in drawing.boxes if box.colour == INK]
+    # 100 is two of five decades above the least.
+    assert [line.y - panel.y for line in lines] == [199 - round(199 * 2 / 5), 199 - round(199 * 0.99085)]
+    (high,) = [text for text in drawing.texts if text.text == "near the top"]
+    assert panel.y < high.y - high.size
+    assert panels(drawn({"x": TABLE}, captions))
+    assert "trained" not in words(drawn({"x": TABLE}, captions))
 
 
 def test_a_single_number_is_shown() -> None:

@@ -10,7 +10,7 @@ from service.formats.pictures.axes import Ticks, along, called, steps_told
 from service.formats.pictures.cells import Values, panels
 from service.formats.pictures.drawing import Box, Drawing, Image, Text
 from service.formats.pictures.lettering import Lettering
-from service.formats.pictures.palette import BACKGROUND, RAMP
+from service.formats.pictures.palette import BACKGROUND, INK, RAMP
 from service.formats.pictures.plan import GAP_X, GAP_Y, LEAST_PITCH, PROFILE_HEIGHT, Group, Plan, plan
 from service.formats.pictures.scales import Indices, Scale, alike, scale, spoken
 
@@ -170,6 +170,8 @@ class Composer:
             if names[number]:
                 name = self._cut(names[number], max(panels_.pitch, LEAST_PITCH) + GAP_X - 4, SUBTITLE)
                 self.drawing.texts.append(Text(x, y - 6, name, SUBTITLE))
+            if shown.group.is_profile:
+                self._lines(shown.scale, x, y, width)
             if column == 0:
                 self._left_ticks(x, y, vertical)
             if number + panels_.across >= panels_.count:
@@ -179,6 +181,17 @@ class Composer:
         self._legend(shown, left + size[0] + BAR_GAP, top)
         beside = self.lettering.width(vertical.label, LABEL)
         self.y = top + max(size[1] + BELOW, beside, self._legend_height(shown)) + GAP_Y // 2
+
+    def _lines(self, scale_: Scale, x: int, y: int, width: int) -> None:
+        """The values that heights are compared with, each named above it where that is in the panel."""
+        for name, value in self.captions.lines.items():
+            if not scale_.low < value < scale_.high:
+                continue
+            (place,) = np.rint(scale_.places(np.array([value])) * (PROFILE_HEIGHT - 1)).astype(int).tolist()
+            at = y + PROFILE_HEIGHT - 1 - place
+            told = self._cut(self._known(name), width - 8, SUBTITLE)
+            self.drawing.boxes.append(Box(x, at, width, 1, INK))
+            self.drawing.texts.append(Text(x + 4, at - 5 if at - y > LINE else at + LINE, told, SUBTITLE))
 
     def _legend_height(self, shown: Shown) -> int:
         return (_bar_height(shown) + 10 if shown.has_ramp else 0) + LINE * len(shown.scale.states)
