@@ -90,6 +90,8 @@ def test_an_invalid_value_shows_the_services_own_words(browser: "Browser") -> No
     with watched(Explorer, browser) as page:
         page.open("#side=/v1/encodings/rope?length=8%26dim=64")
         seen = page.pictured()
+        code, copy = page.side().locator("pre").last, page.side().locator(".copy button")
+        assert "dim=64" in code.inner_text()
         page.field("dim").fill("7")
         fault = page.side().locator(".field .fault")
         fault.wait_for()
@@ -100,9 +102,15 @@ def test_an_invalid_value_shows_the_services_own_words(browser: "Browser") -> No
         assert page.page.locator(f"[id='{described[0]}']").inner_text() == told
         assert told in page.side().locator("[role=status]").inner_text()
         assert page.pictured() == seen
+        # The address is that of what is refused, and there is no code of another to be copied.
+        assert "dim=7&" in page.address()
+        assert code.inner_text() == "There is no code for what is refused."
+        assert copy.is_disabled()
         # A field that is hidden opens where the fault is.
         page.fill("dim", "32")
         assert page.side().locator(".fault").count() == 0
+        assert "dim=32" in code.inner_text()
+        assert copy.is_enabled()
         page.side().locator("form summary").click()
         page.field("partial_rotary_factor").fill("nonsense")
         page.side().locator(".fault").wait_for()
@@ -112,6 +120,18 @@ def test_an_invalid_value_shows_the_services_own_words(browser: "Browser") -> No
         # The browser itself notes every answer that is no success; nothing else is noted.
         assert len(page.complaints) == 2
         assert all("status of 422" in each for each in page.complaints)
+
+
+def test_what_an_address_has_too_much_can_be_taken_out(browser: "Browser") -> None:
+    with watched(Explorer, browser) as page:
+        page.page.goto(f"{page.base}/#side=/v1/encodings/sinusoidal?dim=8%26length=4%26foo=1")
+        page.side().locator(".fault", has_text="foo is not a parameter").wait_for()
+        page.side().get_by_role("button", name="Take foo out").click()
+        page.shown()
+        assert same_query(page.address(), "/v1/encodings/sinusoidal?length=4&dim=8&revision=1")
+        assert "foo" not in page.bar()
+        assert page.page.evaluate("document.activeElement.id") == "a-dim"
+        assert page.side().locator(".fault, .status.refused").count() == 0
 
 
 def test_every_scheme_can_be_looked_at(browser: "Browser") -> None:
@@ -219,9 +239,16 @@ def test_it_works_below_a_path_prefix_and_after_the_back_button(browser: "Browse
         page.shown()
         page.page.go_back()
         page.side().locator("a.address", has_text="sinusoidal").wait_for()
-        page.page.evaluate("window.location.hash = '#side=/v1/encodings/nothing?x=1'")
+        # A mistake in an address is told, and the bar says what is shown instead.
+        for mistaken in ("/v1/encodings/nothing", "/v2/models"):
+            page.page.evaluate(f"window.location.hash = '#side={mistaken}?x=1'")
+            page.side().locator("[role=alert]", has_text=f"There is no scheme at {mistaken},").wait_for()
+            page.shown()
+            assert page.address().startswith("/v1/encodings/sinusoidal?")
+            assert page.bar().startswith("#side=/v1/encodings/sinusoidal?")
+        page.field("scheme").select_option("biases/alibi")
         page.shown()
-        assert page.address().startswith("/v1/encodings/sinusoidal?")
+        assert page.side().locator("[role=alert]").count() == 0
         assert page.went_outside() == []
         assert page.complaints == []
 

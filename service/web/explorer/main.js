@@ -38,11 +38,15 @@ function show() {
     parameters.delete("revision");
     const isGiven = entry && (parameters.size || body);
     const request = isGiven ? { parameters, body: body || bodyNeeded(entry) } : startOf(entry ?? schemes[0]);
-    return open(number, entry ?? schemes[0], request, state.language);
+    const side = open(number, entry ?? schemes[0], request, state.language);
+    if (!entry) side.mistaken(address);
+    return side;
   });
   arrange();
   models.restore(state.model);
   advice.restore(state.needs);
+  // The bar says what is shown, and the page what it was asked for.
+  if (sides.some(({ mistake }) => mistake)) remember();
 }
 
 const known = (key) => schemes.find(({ family, name }) => `${family}/${name}` === key);

@@ -23,6 +23,10 @@ export class Side {
     const which = id === "a" ? "first scheme" : "second scheme";
     this.box = element("section", { class: "side", "aria-label": which[0].toUpperCase() + which.slice(1) });
     this.status = element("p", { class: "status", role: "status" });
+    this.button = element("button", { type: "button" }, "Copy");
+    this.button.addEventListener("click", async () => {
+      this.status.textContent = (await copied(this.code)) ? "Copied." : "Selected: copy it with your keyboard.";
+    });
     this.image = element("img", { alt: "" });
     this.image.addEventListener("load", () => this.picture.classList.remove("waiting"));
     this.image.addEventListener("error", () => this.pictureFailed());
@@ -51,6 +55,7 @@ export class Side {
   show(entry, { parameters, body }) {
     this.entry = entry;
     this.shown = null;
+    this.mistake = "";
     this.form = makeForm(entry, parameters, this.id, (when) => this.edited(when));
     this.body = makeBody(entry, body, this.id, (when) => this.edited(when));
     this.link = element("a", { class: "address" });
@@ -60,6 +65,13 @@ export class Side {
       element("h3", {}, "Address"), element("pre", {}, this.method, this.link), this.copier(), this.code,
     );
     this.ask();
+  }
+
+  // Says, until another scheme or example is chosen, that the page was asked for something that there is not.
+  mistaken(address) {
+    this.mistake = `There is no scheme at ${address.split("?", 1)[0]}, which this page was asked for. ` +
+      `What it shows instead is ${this.entry.title}.`;
+    this.box.prepend(element("p", { class: "status refused", role: "alert" }, this.mistake));
   }
 
   chooser() {
@@ -99,12 +111,8 @@ export class Side {
       this.changed();
       this.showCode();
     });
-    const button = element("button", { type: "button" }, "Copy");
-    button.addEventListener("click", async () => {
-      this.status.textContent = (await copied(this.code)) ? "Copied." : "Selected: copy it with your keyboard.";
-    });
     return element("p", { class: "copy" },
-      element("span", {}, element("label", { for: select.id }, "As code for "), select), button);
+      element("span", {}, element("label", { for: select.id }, "As code for "), select), this.button);
   }
 
   edited(when) {
@@ -124,6 +132,7 @@ export class Side {
     const parameters = this.pinned();
     const body = this.body.text();
     this.showAddress();
+    this.button.disabled = true; // until the code is that of the address
     this.picture.classList.add("waiting");
     try {
       const answer = await beginning(this.at(parameters, ".safetensors"), body, signal);
@@ -148,6 +157,8 @@ export class Side {
     const told = beside.length || !errors.length ? [problem.detail] : errors.map(({ detail }) => detail);
     this.tell(told);
     this.status.classList.add("refused");
+    this.shown = null;
+    this.code.textContent = "There is no code for what is refused.";
   }
 
   tell(sentences) {
@@ -203,6 +214,7 @@ export class Side {
     if (!this.shown) return;
     const request = { entry: this.entry, parameters: this.pinned(), body: this.body.text() };
     this.code.textContent = snippet(this.language, request, this.shown, this.base, isKeyed());
+    this.button.disabled = false;
   }
 }
 
