@@ -46,7 +46,9 @@ WATCH_TASKS = """() => {
         .observe({type: "longtask"});
 }"""
 # A task is told of after its end: once more around, and all before are.
-LONGEST_TASK_MS = "() => new Promise((told) => setTimeout(() => setTimeout(() => told(Math.max(...window.tasks)), 100)))"
+LONGEST_TASK_MS = (
+    "() => new Promise((told) => setTimeout(() => setTimeout(() => told(Math.max(...window.tasks)), 100)))"
+)
 
 
 def family_of(operation: str) -> str:

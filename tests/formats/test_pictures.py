@@ -286,7 +286,9 @@ def test_every_head_has_a_panel_and_what_is_left_out_is_said() -> None:
     assert not [text for text in words(few) if text.startswith("shown")]
 
 
-@pytest.mark.parametrize(("heads", "queries", "keys"), [(12, 512, 512), (11, 512, 512), (3, 4096, 1500), (1, 700, 2000)])
+@pytest.mark.parametrize(
+    ("heads", "queries", "keys"), [(12, 512, 512), (11, 512, 512), (3, 4096, 1500), (1, 700, 2000)]
+)
 def test_a_diagonal_stays_one_however_many_heads_there_are(heads: int, queries: int, keys: int) -> None:
     """As many queries are left out as keys, so that what depends on their distance alone looks so."""
     axes = ("head", "query", "key")

@@ -20,7 +20,7 @@ from service.engine.waves import values
 
 TrainedLength = Annotated[
     ExactInteger | None,
-    Field(ge=1, description="Positions that a model was trained on; `facts` count the pairs and channels that turn within them."),
+    Field(ge=1, description="Positions that a model was trained on; `facts` count what turns within them."),
 ]
 
 
@@ -81,7 +81,8 @@ def _lines(params: Wavelengths) -> Mapping[str, float]:
 DESCRIPTION = """\
 `2 pi / w_k` for each frequency w_k, in positions: `w_k = base^(-2k/rotary_dim)`, or scaled as `encodings/rope` has it.
 Pairs whose wave is longer than `trained_length` never made a whole turn in training: position interpolation, YaRN and
-Llama 3 differ in what they do to those; `facts` count them, and the pairs and channels that did. A picture marks it. The waves of `encodings/sinusoidal` with its default frequencies are the same.
+Llama 3 differ in what they do to those; `facts` count them, and the pairs and channels that did, and a picture marks
+the length. The waves of `encodings/sinusoidal` with its default frequencies are the same.
 
 **Axes**: (frequency), the fastest first unless a scaling orders them otherwise."""
 
