@@ -253,6 +253,25 @@ def test_it_works_below_a_path_prefix_and_after_the_back_button(browser: "Browse
         assert page.complaints == []
 
 
+def test_all_of_a_picture_is_seen_on_a_phone_and_its_letters_are_read(browser: "Browser") -> None:
+    with watched(Explorer, browser, viewport={"width": 390, "height": 844}) as page:
+        page.open("#side=/v1/biases/alibi?heads=8%26length=48")
+        region, image = page.side().locator(".picture"), page.side().locator(".picture img")
+        assert region.evaluate("region => region.scrollWidth <= region.clientWidth")
+        size = page.side().get_by_role("button", name="Full size")
+        size.click()
+        assert size.get_attribute("aria-pressed") == "true"
+        assert image.evaluate("image => image.clientWidth === image.naturalWidth")
+        assert region.evaluate("region => region.scrollWidth > region.clientWidth")
+        # The page itself never scrolls sideways.
+        assert page.page.evaluate("document.documentElement.scrollWidth") == 390
+        size.click()
+        assert region.evaluate("region => region.scrollWidth <= region.clientWidth")
+        page.page.set_viewport_size({"width": 1400, "height": 900})
+        size.wait_for(state="hidden")
+        assert page.complaints == []
+
+
 def test_a_server_that_is_gone_is_told(browser: "Browser") -> None:
     with watched(Explorer, browser) as page:
         page.open()

@@ -28,11 +28,20 @@ export class Side {
       this.status.textContent = (await copied(this.code)) ? "Copied." : "Selected: copy it with your keyboard.";
     });
     this.image = element("img", { alt: "" });
-    this.image.addEventListener("load", () => this.picture.classList.remove("waiting"));
+    this.image.addEventListener("load", () => {
+      this.picture.classList.remove("waiting");
+      this.offerSize();
+    });
+    window.addEventListener("resize", () => this.offerSize());
     this.image.addEventListener("error", () => this.pictureFailed());
     this.picture = element("div", {
       class: "picture scroll", role: "region", tabindex: "0", "aria-label": `Picture of the ${which}`,
     }, this.image);
+    this.size = element("button", { type: "button", "aria-pressed": "false", hidden: true }, "Full size");
+    this.size.addEventListener("click", () => {
+      const isFull = this.picture.classList.toggle("full");
+      this.size.setAttribute("aria-pressed", String(isFull));
+    });
     this.rows = element("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `First rows of the ${which}` });
     this.code = element("pre", { tabindex: "0", role: "region", "aria-label": `Code for the ${which}` });
     dark.addEventListener("change", () => this.entry && this.ask());
@@ -61,7 +70,7 @@ export class Side {
     this.link = element("a", { class: "address" });
     this.method = element("span", {});
     this.box.replaceChildren(
-      this.chooser(), this.explanation(), this.form.form, this.body.box, this.status, this.picture, this.rows,
+      this.chooser(), this.explanation(), this.form.form, this.body.box, this.status, this.picture, this.size, this.rows,
       element("h3", {}, "Address"), element("pre", {}, this.method, this.link), this.copier(), this.code,
     );
     this.ask();
@@ -187,6 +196,12 @@ export class Side {
     URL.revokeObjectURL(this.image.src);
     if (source) this.image.src = source;
     else this.noPicture();
+  }
+
+  // Where there is less room than the picture is wide all of it is seen, smaller; its letters are read at its own size.
+  offerSize() {
+    const isFull = this.picture.classList.contains("full");
+    this.size.hidden = !isFull && this.image.naturalWidth <= this.picture.clientWidth;
   }
 
   pictureFailed() {
