@@ -86,6 +86,11 @@ const resolving = () => ({
   },
 });
 
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const dim = () => window.document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", dim);
+dim();
+
 async function show() {
   const answer = await fetch(new URL("openapi.json", here));
   const document = await answer.json();

@@ -213,6 +213,16 @@ def test_a_key_is_given_once_and_sent_with_every_request(browser: "Browser") -> 
         assert all("401" in told for told in docs.complaints)  # the browser's own word on it
 
 
+def test_it_is_dark_where_the_reader_wants_it(browser: "Browser") -> None:
+    lightness = "getComputedStyle(document.documentElement).backgroundColor.match(/[0-9]+/g).slice(0, 3).map(Number)"
+    with watched(Docs, browser, color_scheme="dark") as docs:
+        docs.open_docs()
+        assert max(docs.page.evaluate(lightness)) < 64
+        docs.page.emulate_media(color_scheme="light")
+        docs.page.wait_for_function("!document.documentElement.classList.contains('dark-mode')")
+        assert docs.complaints == []
+
+
 def test_the_other_pages_open_without_complaint(browser: "Browser") -> None:
     with watched(Docs, browser) as pages:
         for path in ("/", "/problems", "/problems/not-found"):

@@ -65,6 +65,7 @@ def test_two_schemes_are_compared_and_the_address_is_shared(browser: "Browser") 
         page.page.locator("#compare").click()
         page.shown(1)
         assert page.page.locator("#compare").get_attribute("aria-pressed") == "true"
+        assert same_query(page.address(1), f"{CLASSIC}&revision=1")  # of the same sizes
         page.field("scheme", 1).select_option("biases/alibi")
         page.shown(1)
         page.fill("heads", "12", 1)
@@ -247,8 +248,14 @@ def test_it_works_below_a_path_prefix_and_after_the_back_button(browser: "Browse
             assert page.address().startswith("/v1/encodings/sinusoidal?")
             assert page.bar().startswith("#side=/v1/encodings/sinusoidal?")
         page.field("scheme").select_option("biases/alibi")
+        page.side().locator("caption", has_text="First rows of bias at head 0: 8 x 64 x 64").wait_for()
         page.shown()
         assert page.side().locator("[role=alert]").count() == 0
+        # The browser's way back leads to the scheme before, and not out of the page.
+        page.page.go_back()
+        page.side().locator("a.address", has_text="sinusoidal").wait_for()
+        page.shown()
+        assert page.bar().startswith("#side=/v1/encodings/sinusoidal?")
         assert page.went_outside() == []
         assert page.complaints == []
 
@@ -270,6 +277,29 @@ def test_all_of_a_picture_is_seen_on_a_phone_and_its_letters_are_read(browser: "
         page.page.set_viewport_size({"width": 1400, "height": 900})
         size.wait_for(state="hidden")
         assert page.complaints == []
+
+
+def test_a_picture_that_does_not_come_is_asked_for_until_it_does(browser: "Browser") -> None:
+    with watched(Explorer, browser) as page:
+        page.page.clock.install()
+        page.open()
+        page.page.route("**/*.svg?*", lambda route: route.fulfill(status=503, body="busy"))
+        page.field("length").fill("9")
+        told = page.side().locator(".status", has_text="There is no picture at the moment")
+        for _ in range(60):
+            page.page.clock.run_for(1000)
+            if told.count():
+                break
+        told.wait_for()
+        page.page.unroute("**/*.svg?*")
+        for _ in range(60):
+            page.page.clock.run_for(5000)
+            if not page.side().locator(".picture.waiting").count():
+                break
+        page.shown()
+        assert "length=9" in page.pictured()
+        assert told.count() == 0
+        assert all("status of 503" in each for each in page.complaints)
 
 
 def test_a_server_that_is_gone_is_told(browser: "Browser") -> None:

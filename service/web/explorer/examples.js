@@ -14,7 +14,7 @@ export function startOf(entry) {
   const example = entry.examples.find(({ method }) => method === "GET") ?? entry.examples[0];
   const start = requestOf(example);
   const given = start.parameters;
-  const sizes = new Set(["length", "dim", "heads", "offset"]);
+  const sizes = new Set(["length", "dim", "heads", "offset", "depth", "seed", "num_buckets"]);
   if (given.has("length") && [...given.keys()].every((name) => sizes.has(name))) {
     given.set("length", "64");
     if (given.has("dim")) given.set("dim", "64");

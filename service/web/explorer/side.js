@@ -13,6 +13,9 @@ import { addressOf, isShareable } from "./state.js";
 const ROWS = 4;
 const COLUMNS = 8;
 const SOON_MS = 250;
+// A picture that did not come is asked for so many times before that is told; then ever more rarely.
+const PATIENT = 3;
+const LONGEST_PAUSE_MS = 30_000;
 const TOO_LONG = "Your data is too long for the address of this page: a link to it shows the example's.";
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
@@ -29,6 +32,8 @@ export class Side {
     });
     this.image = element("img", { alt: "" });
     this.image.addEventListener("load", () => {
+      if (this.again > PATIENT && this.shown) this.accepted();
+      this.again = 0;
       this.picture.classList.remove("waiting");
       this.offerSize();
     });
@@ -136,6 +141,7 @@ export class Side {
   // that is not answered yet is dropped.
   async ask() {
     clearTimeout(this.timer);
+    clearTimeout(this.later);
     this.asking?.abort();
     const { signal } = (this.asking = new AbortController());
     const parameters = this.pinned();
@@ -181,9 +187,14 @@ export class Side {
     this.tell([...this.shown.about.notes, ...(isShareable(this.body.text()) ? [] : [TOO_LONG])]);
     const sizes = this.shown.tensors.map(({ name, shape, kind }) => `${name}, ${shape.join(" by ") || "one value"}, ${kind}`);
     this.image.alt = `${this.entry.title} as a heatmap: ${sizes.join("; ")}`;
-    this.rows.replaceChildren(tableOf(this.shown), ...factsOf(this.shown.about.facts));
+    this.rows.replaceChildren(tableOf(this.shown, this.axesOf(this.shown.first)), ...factsOf(this.shown.about.facts));
     this.showAddress();
     this.showCode();
+  }
+
+  // What the axes of a tensor count; it may have more than one form.
+  axesOf({ name, shape }) {
+    return this.entry.tensors[name]?.find((axes) => axes.length === shape.length) ?? [];
   }
 
   // A picture of an address alone has that address. An image sends no body and no key: a picture that needs one is asked
@@ -191,7 +202,7 @@ export class Side {
   async showPicture(parameters, body, signal) {
     const theme = dark.matches ? [["theme", "dark"]] : [];
     const target = this.at(new Map([...parameters, ...theme]), ".svg");
-    this.again = 3;
+    this.again = 0;
     const source = body || isKeyed() ? await pictured(target, body, signal) : target;
     URL.revokeObjectURL(this.image.src);
     if (source) this.image.src = source;
@@ -206,9 +217,11 @@ export class Side {
 
   pictureFailed() {
     const source = this.image.src;
-    if (this.again < 1 || source.startsWith("blob:")) return this.noPicture();
-    this.again -= 1;
-    setTimeout(() => { if (this.image.src === source) this.image.src = source; }, AGAIN_MS);
+    if (source.startsWith("blob:")) return this.noPicture();
+    this.again += 1;
+    if (this.again > PATIENT) this.tell(["There is no picture at the moment; it is asked for again and again."]);
+    const pause = Math.min(AGAIN_MS * 2 ** Math.max(0, this.again - PATIENT), LONGEST_PAUSE_MS);
+    this.later = setTimeout(() => { if (this.image.src === source) this.image.src = source; }, pause);
   }
 
   noPicture() {
