@@ -367,7 +367,9 @@ def test_indices_that_have_names_are_called_by_them() -> None:
     assert {"none 0", "linear 1", "yarn 2", "method", "0", "1"} <= set(told)
     assert "2" not in told
     # Names for which there is no room are left out, as are those of another number of indices.
-    beneath = words(drawn({"difference": np.array([0.0, 0.9])}, Captions(named={"kind": ("plain", "encoded")}), ("kind",)))
+    beneath = words(
+        drawn({"difference": np.array([0.0, 0.9])}, Captions(named={"kind": ("plain", "encoded")}), ("kind",))
+    )
     assert "kind: 0 plain, 1 encoded" in beneath
     assert "none 0" not in words(drawn({"x": np.zeros((30, 2))}, captions, ("method", "frequency")))
 
