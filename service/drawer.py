@@ -67,6 +67,7 @@ class Order:
                 "first": dict(self.captions.first),
                 "named": dict(self.captions.named),
                 "theme": self.captions.theme,
+                "lines": dict(self.captions.lines),
             },
         }
 

@@ -56,7 +56,7 @@ def document(given: Needs) -> dict[str, Any]:
 def _entry(each: Advised, given: Needs) -> dict[str, Any]:
     candidate = each.candidate
     scheme = by_key(candidate.family, candidate.scheme)
-    query = {name: text.format_map(numbers_of(given)) for name, text in candidate.query.items()}
+    query = {name: text.format_map(numbers_of(given)) for name, text in candidate.query_for(given.modality).items()}
     return {
         "family": candidate.family,
         "scheme": candidate.scheme,

@@ -11,19 +11,24 @@ LONGEST = 48
 
 
 def captions(scheme: Scheme[Any, Any], params: Params, inputs: Inputs, theme: Theme) -> Captions:
-    """The title, the parameters that are not the defaults, and where positions begin.
+    """The title, the parameters that are not the defaults or that say what is shown, and where positions begin.
 
     >>> from service.engine import by_key
     >>> sinusoidal = by_key("encodings", "sinusoidal")
     >>> told = captions(sinusoidal, sinusoidal.params(length=50, dim=128, offset=-3), {}, "light")
     >>> told.title, told.parameters, told.first["position"]
     ('Sinusoidal position encoding', 'encodings/sinusoidal: length=50, offset=-3, dim=128', -3)
+    >>> decay = by_key("analyses", "decay")
+    >>> captions(decay, decay.params(length=256, dim=128), {}, "light").parameters
+    'analyses/decay: of=rope, length=256, dim=128'
     """
     stated = params.model_dump(mode="json", exclude_defaults=True)
+    telling = params.model_dump(mode="json", include=set(scheme.telling(params)))
+    stated = {name: value for name, value in telling.items() if name == "of"} | stated | telling
     spoken = ", ".join(f"{name}={_spoken(value)}" for name, value in stated.items() if value is not None)
     address = f"{scheme.family}/{scheme.name}"
     parameters = f"{address}: {spoken}" if spoken else address
-    return Captions(scheme.title, parameters, _first(params, inputs), scheme.named, theme)
+    return Captions(scheme.title, parameters, _first(params, inputs), scheme.named, theme, scheme.lines(params))
 
 
 def _spoken(value: object) -> str:

@@ -3,7 +3,7 @@ out, and cites the property of the scheme that decides.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Modality = Literal["text", "image", "video", "audio", "time-series"]
@@ -31,6 +31,10 @@ class Candidate:
     rules: Mapping[str, Rule]
     query: Mapping[str, str]
     only: str = ""  # a need without which it is no candidate
+    instead: Mapping[Modality, Mapping[str, str]] = field(default_factory=dict)  # of the query, for a modality
+
+    def query_for(self, modality: Modality) -> Mapping[str, str]:
+        return self.instead.get(modality, self.query)
 
 
 LEARNED, EXTRAPOLATES, MEMORY = "learned parameters", "extrapolates", "memory per head"
@@ -268,6 +272,7 @@ CANDIDATES: tuple[Candidate, ...] = (
             "caching": Rule(3, CACHING, "a cached key needs no second look"),
         },
         {"preset": "qwen2-vl-vision", "grid": "4,6", "dim": "80"},
+        instead={"video": {"preset": "wan", "grid": "3,4,6", "dim": "128"}},
     ),
     Candidate(
         "encodings",
@@ -304,6 +309,7 @@ CANDIDATES: tuple[Candidate, ...] = (
             "little memory": Rule(-2, MEMORY, "a table for each head and layer"),
         },
         {"window": "7,7"},
+        instead={"video": {"window": "2,7,7"}},
     ),
     Candidate(
         "encodings",

@@ -151,6 +151,14 @@ def as_given(params: P, _inputs: Inputs) -> P:
     return params
 
 
+def nothing_telling(_params: Any) -> tuple[str, ...]:
+    return ()
+
+
+def no_lines(_params: Any) -> Mapping[str, float]:
+    return {}
+
+
 def no_state(_params: Any, _inputs: Inputs) -> None:
     """What schemes prepare whose rows follow from the parameters alone."""
 
@@ -187,6 +195,8 @@ class Scheme(Generic[P, S]):
     `alternatives`                 the arrays that are not required are alternatives: the body holds one of them
     `structured`                   parameters that are JSON objects or lists: stated in a JSON body, not in the query
     `named`                        what the indices of an axis are called, where they are no numbers
+    `telling(params)`              parameters without which a picture does not say what it shows, be they the defaults
+    `lines(params)`                values that a picture of heights marks, by what they are
     `listed`                       parameters that are lists: stated in the query or, where long, in a JSON body
     """
 
@@ -218,6 +228,8 @@ class Scheme(Generic[P, S]):
     structured: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    telling: Callable[[P], tuple[str, ...]] = nothing_telling
+    lines: Callable[[P], Mapping[str, float]] = no_lines
 
     @property
     def key(self) -> tuple[str, str]:

@@ -57,7 +57,7 @@ class Captions:
     """What a picture says beside the values.
 
     `first` is the number of an axis' first index where it is not 0; None where its indices are not numbered in a row.
-    `named` says what the indices of an axis are called.
+    `named` says what the indices of an axis are called; `lines` are values that heights are compared with.
     """
 
     title: str = ""
@@ -65,6 +65,7 @@ class Captions:
     first: Mapping[str, int | None] = field(default_factory=dict)
     named: Mapping[str, Sequence[str]] = field(default_factory=dict)
     theme: Theme = "light"
+    lines: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

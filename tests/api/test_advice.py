@@ -2,6 +2,7 @@
 
 import itertools
 from typing import Any, get_args
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -101,6 +102,14 @@ def test_every_address_answers(direct: Client, modality: str) -> None:
             answer = direct.request("HEAD", each["href"])
             assert answer.status_code == 200, each["href"]
             assert answer.headers["cache-control"].endswith("immutable")
+
+
+def test_what_is_advised_for_video_counts_the_time(direct: Client) -> None:
+    """An address of what has places along its axes has three of them: time, height and width."""
+    hrefs = [dict(parse_qsl(urlsplit(each["href"]).query)) for each in asked(direct, "modality=video")["advice"]]
+    placed = [query.get("grid") or query["window"] for query in hrefs if {"grid", "window"} & query.keys()]
+    assert len(placed) >= 3
+    assert {place.count(",") for place in placed} == {2}
 
 
 def test_needs_that_exclude_each_other_and_unknown_ones(direct: Client) -> None:

@@ -209,3 +209,25 @@ def test_who_leaves_while_waiting_leaves_no_place_taken() -> None:
         assert client.post(target, json=body).status_code == 200
         assert client.resources.budget.in_use == 0
         assert threading.active_count() > 0
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("decay.svg?length=16&dim=8", "of=rope, rotary_dim=8, length=16, dim=8"),
+        ("decay.svg?of=alibi&length=16&heads=6", "of=alibi, length=16, heads=6"),
+        ("attention.svg?length=8", "of=none, length=8, residual=0.5"),
+        ("attention.svg?of=alibi&length=8", "of=alibi, length=8, residual=0.5, slope=0.0625"),
+        ("wavelengths.svg?dim=8", "rotary_dim=8, dim=8"),
+    ],
+)
+def test_a_picture_says_of_what_it_is_be_it_the_default(direct: Client, query: str, told: str) -> None:
+    picture = direct.get(f"/v1/analyses/{query}").text
+    name = query.partition(".")[0]
+    assert f'<desc id="description">analyses/{name}: {told}</desc>' in picture
+
+
+def test_a_picture_of_wavelengths_marks_the_trained_length(direct: Client) -> None:
+    pictures = [direct.get(f"/v1/analyses/wavelengths.svg?dim=16{more}").text for more in ("", "&trained_length=100")]
+    lines = [picture.count('height="1"') for picture in pictures]
+    assert lines[1] == lines[0] + 1

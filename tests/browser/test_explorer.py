@@ -65,6 +65,7 @@ def test_two_schemes_are_compared_and_the_address_is_shared(browser: "Browser") 
         page.page.locator("#compare").click()
         page.shown(1)
         assert page.page.locator("#compare").get_attribute("aria-pressed") == "true"
+        assert same_query(page.address(1), f"{CLASSIC}&revision=1")  # of the same sizes
         page.field("scheme", 1).select_option("biases/alibi")
         page.shown(1)
         page.fill("heads", "12", 1)
@@ -90,6 +91,8 @@ def test_an_invalid_value_shows_the_services_own_words(browser: "Browser") -> No
     with watched(Explorer, browser) as page:
         page.open("#side=/v1/encodings/rope?length=8%26dim=64")
         seen = page.pictured()
+        code, copy = page.side().locator("pre").last, page.side().locator(".copy button")
+        assert "dim=64" in code.inner_text()
         page.field("dim").fill("7")
         fault = page.side().locator(".field .fault")
         fault.wait_for()
@@ -100,9 +103,15 @@ def test_an_invalid_value_shows_the_services_own_words(browser: "Browser") -> No
         assert page.page.locator(f"[id='{described[0]}']").inner_text() == told
         assert told in page.side().locator("[role=status]").inner_text()
         assert page.pictured() == seen
+        # The address is that of what is refused, and there is no code of another to be copied.
+        assert "dim=7&" in page.address()
+        assert code.inner_text() == "There is no code for what is refused."
+        assert copy.is_disabled()
         # A field that is hidden opens where the fault is.
         page.fill("dim", "32")
         assert page.side().locator(".fault").count() == 0
+        assert "dim=32" in code.inner_text()
+        assert copy.is_enabled()
         page.side().locator("form summary").click()
         page.field("partial_rotary_factor").fill("nonsense")
         page.side().locator(".fault").wait_for()
@@ -112,6 +121,18 @@ def test_an_invalid_value_shows_the_services_own_words(browser: "Browser") -> No
         # The browser itself notes every answer that is no success; nothing else is noted.
         assert len(page.complaints) == 2
         assert all("status of 422" in each for each in page.complaints)
+
+
+def test_what_an_address_has_too_much_can_be_taken_out(browser: "Browser") -> None:
+    with watched(Explorer, browser) as page:
+        page.page.goto(f"{page.base}/#side=/v1/encodings/sinusoidal?dim=8%26length=4%26foo=1")
+        page.side().locator(".fault", has_text="foo is not a parameter").wait_for()
+        page.side().get_by_role("button", name="Take foo out").click()
+        page.shown()
+        assert same_query(page.address(), "/v1/encodings/sinusoidal?length=4&dim=8&revision=1")
+        assert "foo" not in page.bar()
+        assert page.page.evaluate("document.activeElement.id") == "a-dim"
+        assert page.side().locator(".fault, .status.refused").count() == 0
 
 
 def test_every_scheme_can_be_looked_at(browser: "Browser") -> None:
@@ -219,11 +240,66 @@ def test_it_works_below_a_path_prefix_and_after_the_back_button(browser: "Browse
         page.shown()
         page.page.go_back()
         page.side().locator("a.address", has_text="sinusoidal").wait_for()
-        page.page.evaluate("window.location.hash = '#side=/v1/encodings/nothing?x=1'")
+        # A mistake in an address is told, and the bar says what is shown instead.
+        for mistaken in ("/v1/encodings/nothing", "/v2/models"):
+            page.page.evaluate(f"window.location.hash = '#side={mistaken}?x=1'")
+            page.side().locator("[role=alert]", has_text=f"There is no scheme at {mistaken},").wait_for()
+            page.shown()
+            assert page.address().startswith("/v1/encodings/sinusoidal?")
+            assert page.bar().startswith("#side=/v1/encodings/sinusoidal?")
+        page.field("scheme").select_option("biases/alibi")
+        page.side().locator("caption", has_text="First rows of bias at head 0: 8 x 64 x 64").wait_for()
         page.shown()
-        assert page.address().startswith("/v1/encodings/sinusoidal?")
+        assert page.side().locator("[role=alert]").count() == 0
+        # The browser's way back leads to the scheme before, and not out of the page.
+        page.page.go_back()
+        page.side().locator("a.address", has_text="sinusoidal").wait_for()
+        page.shown()
+        assert page.bar().startswith("#side=/v1/encodings/sinusoidal?")
         assert page.went_outside() == []
         assert page.complaints == []
+
+
+def test_all_of_a_picture_is_seen_on_a_phone_and_its_letters_are_read(browser: "Browser") -> None:
+    with watched(Explorer, browser, viewport={"width": 390, "height": 844}) as page:
+        page.open("#side=/v1/biases/alibi?heads=8%26length=48")
+        region, image = page.side().locator(".picture"), page.side().locator(".picture img")
+        assert region.evaluate("region => region.scrollWidth <= region.clientWidth")
+        size = page.side().get_by_role("button", name="Full size")
+        size.click()
+        assert size.get_attribute("aria-pressed") == "true"
+        assert image.evaluate("image => image.clientWidth === image.naturalWidth")
+        assert region.evaluate("region => region.scrollWidth > region.clientWidth")
+        # The page itself never scrolls sideways.
+        assert page.page.evaluate("document.documentElement.scrollWidth") == 390
+        size.click()
+        assert region.evaluate("region => region.scrollWidth <= region.clientWidth")
+        page.page.set_viewport_size({"width": 1400, "height": 900})
+        size.wait_for(state="hidden")
+        assert page.complaints == []
+
+
+def test_a_picture_that_does_not_come_is_asked_for_until_it_does(browser: "Browser") -> None:
+    with watched(Explorer, browser) as page:
+        page.page.clock.install()
+        page.open()
+        page.page.route("**/*.svg?*", lambda route: route.fulfill(status=503, body="busy"))
+        page.field("length").fill("9")
+        told = page.side().locator(".status", has_text="There is no picture at the moment")
+        for _ in range(60):
+            page.page.clock.run_for(1000)
+            if told.count():
+                break
+        told.wait_for()
+        page.page.unroute("**/*.svg?*")
+        for _ in range(60):
+            page.page.clock.run_for(5000)
+            if not page.side().locator(".picture.waiting").count():
+                break
+        page.shown()
+        assert "length=9" in page.pictured()
+        assert told.count() == 0
+        assert all("status of 503" in each for each in page.complaints)
 
 
 def test_a_server_that_is_gone_is_told(browser: "Browser") -> None:

@@ -29,12 +29,14 @@ from service.formats.pictures.palette import (
     BACKGROUND,
     DIVERGING,
     FALSE,
+    INK,
     NEGATIVE_INFINITY,
     NOT_A_NUMBER,
     POSITIVE_INFINITY,
     RAMP,
     SEQUENTIAL,
     TRUE,
+    ZERO,
     palette,
 )
 from service.formats.pictures.plan import MOST_GROUPS, MOST_PANELS, plan
@@ -103,7 +105,7 @@ def test_zero_is_in_the_middle_however_the_values_lie(dtype: str) -> None:
 
 
 def test_a_table_of_one_value_and_of_zeros_has_colours_too() -> None:
-    for value, colour in ((0.0, MIDDLE), (7.0, DIVERGING + RAMP - 1), (-7.0, DIVERGING)):
+    for value, colour in ((0.0, MIDDLE), (7.0, SEQUENTIAL + RAMP - 1), (-7.0, DIVERGING)):
         (image,) = panels(drawn({"x": np.full((2, 3), value)}))
         assert (image.colours == colour).all()
     (image,) = panels(drawn({"x": np.full((2, 3), 5)}))
@@ -165,6 +167,28 @@ def test_values_over_decades_are_shown_by_their_logarithm() -> None:
     assert "value (log scale)" in words(drawing)
 
 
+def test_zeros_beside_values_over_decades_have_a_colour_of_their_own() -> None:
+    """Of no difference at all, 1.5e-4 and 2, the first two would be one colour on a scale that is even."""
+    drawing = drawn({"difference": np.array([[0, 1.5e-4], [2e-3, 2]])})
+    (image,) = panels(drawing)
+    assert image.colours[0].tolist() == [ZERO, SEQUENTIAL]
+    assert image.colours[1, 0] > SEQUENTIAL + 20
+    assert image.colours[1, 1] == SEQUENTIAL + RAMP - 1
+    assert "0" in words(drawing)
+    # Heights that are never negative begin at zero, and have no such place.
+    assert scale([np.array([[0, 1.5e-4, 2]])], "float64", "heights").kind == "sequential"
+
+
+def test_cells_that_are_never_negative_use_the_whole_ramp() -> None:
+    (image,) = panels(drawn({"position": np.array([[0.0, 1000], [4000, 4000]])}))
+    assert image.colours.tolist() == [[SEQUENTIAL, SEQUENTIAL + 28], [SEQUENTIAL + 114, SEQUENTIAL + 114]]
+    (image,) = panels(drawn({"temperature": np.array([[2.0, 3, 4]])}))
+    assert image.colours.tolist() == [[SEQUENTIAL, SEQUENTIAL + 57, SEQUENTIAL + 114]]
+    # What differs by its rounding alone looks alike.
+    (image,) = panels(drawn({"norm": np.array([[1.0, 1 + 1e-7]])}))
+    assert set(image.colours.ravel().tolist()) == {SEQUENTIAL + RAMP - 1}
+
+
 @given(st.floats(1e-300, 1e300))
 def test_logarithms_are_right(value: float) -> None:
     assert float(log2(np.array([value]))[0]) == pytest.approx(np.log2(value), abs=2e-9)
@@ -189,6 +213,21 @@ def test_one_axis_is_a_profile_of_heights() -> None:
     row = drawn({"mask": np.array([0.0, -np.inf])})
     assert panels(row)[0].colours[[0, -1]].tolist() == [[TRUE, NEGATIVE_INFINITY]] * 2
     assert {"0", "-inf"} <= set(words(row))
+
+
+def test_heights_are_compared_with_lines_that_are_named() -> None:
+    captions = Captions(lines={"trained": 100.0, "near the top": 9e4, "beyond": 1e6})
+    drawing = drawn({"wavelengths": np.array([1.0, 10, 100, 1e3, 1e4, 1e5])}, captions)
+    (panel,) = panels(drawing)
+    assert {"trained", "near the top"} <= set(words(drawing))
+    assert "beyond" not in words(drawing)
+    lines = [box for box in drawing.boxes if box.colour == INK]
+    # 100 is two of five decades above the least.
+    assert [line.y - panel.y for line in lines] == [199 - round(199 * 2 / 5), 199 - round(199 * 0.99085)]
+    (high,) = [text for text in drawing.texts if text.text == "near the top"]
+    assert panel.y < high.y - high.size
+    assert panels(drawn({"x": TABLE}, captions))
+    assert "trained" not in words(drawn({"x": TABLE}, captions))
 
 
 def test_a_single_number_is_shown() -> None:
@@ -240,11 +279,27 @@ def test_every_head_has_a_panel_and_what_is_left_out_is_said() -> None:
     assert [text for text in words(drawing) if text.startswith("head")] == [f"head {head}" for head in range(0, 71, 6)]
     assert "shown: every 6th head (12 of 71); no values are blended" in words(drawing)
     assert [int(image.colours[0, 0]) for image in shown] == [
-        DIVERGING + round(57 + 57 * (head + 1) / 67) for head in range(0, 71, 6)
+        SEQUENTIAL + round(114 * head / 66) for head in range(0, 71, 6)
     ]
     few = drawn({"bias": array[:3]}, axes=("head", "query", "key"))
     assert len(panels(few)) == 3
     assert not [text for text in words(few) if text.startswith("shown")]
+
+
+@pytest.mark.parametrize(
+    ("heads", "queries", "keys"), [(12, 512, 512), (11, 512, 512), (3, 4096, 1500), (1, 700, 2000)]
+)
+def test_a_diagonal_stays_one_however_many_heads_there_are(heads: int, queries: int, keys: int) -> None:
+    """As many queries are left out as keys, so that what depends on their distance alone looks so."""
+    axes = ("head", "query", "key")
+    (group,) = plan({"bias": Spec(axes, (heads, queries, keys), "float32")}).groups
+    assert group.panels.rows.stride == group.panels.columns.stride
+    assert group.panels.cell[0] == group.panels.cell[1]
+    # A few queries with many keys are all shown, and channels are no positions.
+    (group,) = plan({"bias": Spec(axes, (heads, 8, 4096), "float32")}).groups
+    assert group.panels.rows.stride == 1
+    (group,) = plan({"table": Spec(("position", "channel"), (4096, 1024), "float32")}).groups
+    assert (group.panels.rows.stride, group.panels.columns.stride) == (9, 1)
 
 
 def test_several_outer_axes_are_named_together() -> None:
@@ -312,6 +367,10 @@ def test_indices_that_have_names_are_called_by_them() -> None:
     assert {"none 0", "linear 1", "yarn 2", "method", "0", "1"} <= set(told)
     assert "2" not in told
     # Names for which there is no room are left out, as are those of another number of indices.
+    beneath = words(
+        drawn({"difference": np.array([0.0, 0.9])}, Captions(named={"kind": ("plain", "encoded")}), ("kind",))
+    )
+    assert "kind: 0 plain, 1 encoded" in beneath
     assert "none 0" not in words(drawn({"x": np.zeros((30, 2))}, captions, ("method", "frequency")))
 
 
@@ -330,9 +389,10 @@ def test_long_texts_are_cut_where_the_picture_ends() -> None:
     drawing = drawn({"x": TABLE}, long)
     lettering = Lettering()
     heads = [text for text in drawing.texts if text.x == 16 and text.direction == "across"]
-    assert heads[0].text.endswith("…")
-    assert heads[-1].text.endswith("…")
-    assert len(heads) == 4
+    titles, lines = heads[:3], heads[3:]
+    assert [text.bold for text in heads] == [True] * 3 + [False] * 3
+    assert [text.text.endswith("…") for text in heads] == [False, False, True] * 2
+    assert all(low.y - high.y > high.size for high, low in zip(titles, [*titles[1:], lines[0]], strict=True))
     assert all(16 + lettering.width(text.text, text.size, text.bold) <= drawing.width for text in heads)
     single = drawn({"x": TABLE}, Captions("t", "y" * 500))
     assert [text.text[-1] for text in single.texts if text.text.startswith("yyy")] == ["…"]
@@ -544,7 +604,7 @@ def test_the_versions_that_make_the_bytes_are_in_the_revision() -> None:
     import matplotlib as mpl  # noqa: PLC0415
 
     for extension in PICTURES:
-        assert re.fullmatch(rf"1-matplotlib-{re.escape(mpl.__version__)}-zlib-[\w.-]+", FORMATS[extension].revision)
+        assert re.fullmatch(rf"2-matplotlib-{re.escape(mpl.__version__)}-zlib-[\w.-]+", FORMATS[extension].revision)
 
 
 def test_the_environment_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

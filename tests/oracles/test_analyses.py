@@ -11,6 +11,7 @@ import pytest
 from mpmath import mpf
 from numpy.typing import NDArray
 
+from service.engine import by_key
 from service.engine.analyses import attention as attention_module
 from service.engine.analyses import decay as decay_module
 from service.engine.analyses import extrapolation as extrapolation_module
@@ -589,10 +590,16 @@ def test_the_last_row_of_the_rollout(direct: Client, chosen: dict[str, Query]) -
 
 
 def test_there_is_a_hollow_in_the_middle(direct: Client) -> None:
-    shown = asked_in_json(direct, ATTENTION, of="alibi", length=64, depth=6, slope=0.0625)
-    profile = shown["tensors"]["profile"]["data"][-1]
-    assert profile[0] > 5 * min(profile)
-    assert profile[-1] > 2 * min(profile)
+    """In the catalogue's example: what lies between is drawn least, the beginning more, and so is the end."""
+    (example,) = [each for each in by_key("analyses", "attention").examples if "hollow" in each.title]
+    shown = asked_in_json(direct, ATTENTION, **example.query)
+    # The last position asks; what passes by its layers is its own, whatever the encoding.
+    *profile, own = shown["tensors"]["profile"]["data"][-1]
+    least = profile.index(min(profile))
+    assert len(profile) / 3 < least < len(profile) * 2 / 3
+    assert profile[0] > 4 * profile[least]
+    assert profile[-1] > 1.2 * profile[least]
+    assert own > profile[0]
 
 
 def test_attention_says_what_has_no_effect(direct: Client) -> None:

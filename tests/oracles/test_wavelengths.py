@@ -59,6 +59,9 @@ def test_facts_count_the_waves_that_training_never_saw_whole(direct: Client) -> 
     assert facts["shortest"] == 2 * np.pi
     assert facts["longest"] == pytest.approx(2 * np.pi * 1e4 ** (126 / 128), rel=1e-12)
     assert facts["longer_than_trained"] == 18  # 2 pi 10000^(k / 64) > 4096 from k = 46 on
+    assert (facts["pairs_turned_within_trained"], facts["channels_turned_within_trained"]) == (46, 92)
+    picture = direct.get(f"{WAVELENGTHS}.svg?dim=128&trained_length=4096").text
+    assert picture != direct.get(f"{WAVELENGTHS}.svg?dim=128").text
 
 
 def test_what_has_no_wave_is_refused(direct: Client) -> None:

@@ -1,5 +1,6 @@
 """Where an encoding makes attention look by itself: the weights of the last query, layer upon layer."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import numpy as np
@@ -49,7 +50,8 @@ class Attention(Params):
     ] = 8.0
 
 
-_IDLE = {"none": ("slope", "dim", "base", "sharpness"), "alibi": ("dim", "base", "sharpness"), "rope": ("slope",)}
+_USED: Mapping[str, tuple[str, ...]] = {"none": (), "alibi": ("slope",), "rope": ("dim", "base", "sharpness")}
+_OF_ONE = ("slope", "dim", "base", "sharpness")
 
 
 def _tensors(params: Attention, _inputs: Inputs) -> Tensors:
@@ -104,7 +106,8 @@ def _prepare(params: Attention, _inputs: Inputs) -> Array:
 
 
 def _notes(params: Attention, _inputs: Inputs) -> list[str]:
-    return unused(params, _IDLE[params.of], f"of={params.of}")
+    idle = tuple(name for name in _OF_ONE if name not in _USED[params.of])
+    return unused(params, idle, f"of={params.of}")
 
 
 DESCRIPTION = """\
@@ -137,11 +140,15 @@ SCHEME: Scheme[Attention, Array] = Scheme(
     prepare=_prepare,
     rows=lambda _params, _inputs, state, _tensor, start, stop: state[start:stop],
     notes=_notes,
+    telling=lambda params: ("of", "residual", *_USED[params.of]),
     state_bytes=lambda params, _inputs: 4 * params.depth * params.length + 64 * params.length,
     examples=(
         Example("Eight positions, two layers", {"length": "8", "depth": "2"}),
         Example("The causal mask alone, four layers", {"length": "64", "depth": "4"}),
-        Example("ALiBi: a hollow in the middle", {"of": "alibi", "length": "64", "depth": "6", "slope": "0.0625"}),
+        Example(
+            "ALiBi: a hollow in the middle",
+            {"of": "alibi", "length": "256", "depth": "14", "residual": "0.9", "slope": "0.0078125"},
+        ),
         Example("RoPE", {"of": "rope", "length": "64", "depth": "2", "dim": "64"}),
     ),
     used_by=(

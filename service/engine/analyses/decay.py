@@ -188,6 +188,7 @@ SCHEME: Scheme[Decay, dict[str, Array]] = Scheme(
     resolve=_resolve,
     facts=_facts,
     notes=_notes,
+    telling=lambda _params: ("of",),
     inputs=(Input("table", "of=t5: the learned table (num_buckets, heads).", required=False),),
     state_bytes=lambda params, _inputs: 16 * params.length * (params.heads or 1),
     examples=(

@@ -118,6 +118,7 @@ SCHEME: Scheme[Permutation, dict[str, Array]] = Scheme(
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017, section 3.5; Lee et al., Set Transformer, 2019",
     params=Permutation,
+    named={"kind": ("plain", "encoded")},
     rounding="faithful",
     tensors=_tensors,
     prepare=_prepare,

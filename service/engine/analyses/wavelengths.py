@@ -1,5 +1,6 @@
 """How many positions each pair of a rotary embedding needs for one turn."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -19,7 +20,7 @@ from service.engine.waves import values
 
 TrainedLength = Annotated[
     ExactInteger | None,
-    Field(ge=1, description="Positions that a model was trained on; `facts` count the longer waves."),
+    Field(ge=1, description="Positions that a model was trained on; `facts` count what turns within them."),
 ]
 
 
@@ -56,14 +57,32 @@ def _facts(params: Wavelengths, _inputs: Inputs) -> Facts:
     waves = _exact(params).rounded()
     facts: Facts = {"shortest": float(waves.min()), "longest": float(waves.max())}
     if params.trained_length is not None:
-        facts["longer_than_trained"] = int((waves > params.trained_length).sum())
+        within = _turned(params, params.trained_length)
+        facts["longer_than_trained"] = len(waves) - within
+        facts["pairs_turned_within_trained"] = within
+        facts["channels_turned_within_trained"] = 2 * within
     return facts
+
+
+def _turned(params: Wavelengths, length: int) -> int:
+    """How many pairs complete a turn within so many positions."""
+    return int((_exact(params).rounded() <= length).sum())
+
+
+def _lines(params: Wavelengths) -> Mapping[str, float]:
+    length = params.trained_length
+    if length is None:
+        return {}
+    within, pairs = _turned(params, length), table_width(params, params.dim) // 2
+    told = f"{within} of {pairs} pairs ({2 * within} of {2 * pairs} channels) complete a turn"
+    return {f"trained_length={length}: {told}": float(length)}
 
 
 DESCRIPTION = """\
 `2 pi / w_k` for each frequency w_k, in positions: `w_k = base^(-2k/rotary_dim)`, or scaled as `encodings/rope` has it.
 Pairs whose wave is longer than `trained_length` never made a whole turn in training: position interpolation, YaRN and
-Llama 3 differ in what they do to those. The waves of `encodings/sinusoidal` with its default frequencies are the same.
+Llama 3 differ in what they do to those; `facts` count them, and the pairs and channels that did, and a picture marks
+the length. The waves of `encodings/sinusoidal` with its default frequencies are the same.
 
 **Axes**: (frequency), the fastest first unless a scaling orders them otherwise."""
 
@@ -86,6 +105,7 @@ SCHEME: Scheme[Wavelengths, Reals] = Scheme(
     resolve=lambda params, _inputs: resolved(params, params.dim),
     facts=_facts,
     notes=lambda params, _inputs: scaling_notes(params),
+    lines=_lines,
     pasted=ROPE_BLOCK,
     examples=(
         Example("A head of 128 channels", {"dim": "128"}),

@@ -10,7 +10,7 @@ from service.formats.pictures.axes import Ticks, along, called, steps_told
 from service.formats.pictures.cells import Values, panels
 from service.formats.pictures.drawing import Box, Drawing, Image, Text
 from service.formats.pictures.lettering import Lettering
-from service.formats.pictures.palette import BACKGROUND, RAMP
+from service.formats.pictures.palette import BACKGROUND, INK, RAMP
 from service.formats.pictures.plan import GAP_X, GAP_Y, LEAST_PITCH, PROFILE_HEIGHT, Group, Plan, plan
 from service.formats.pictures.scales import Indices, Scale, alike, scale, spoken
 
@@ -19,6 +19,7 @@ LEAST_WIDTH, MOST_LINES = 560, 3
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 TITLE, SUBTITLE, LABEL, TICK = 15, 11, 12, 10
 LINE = 16  # from base line to base line
+TITLE_GAP = 5  # and more than a title's size between two of a title
 BAR, BAR_GAP = 14, 22
 MOST_BAR = 240
 TICK_LENGTH = 4
@@ -54,7 +55,7 @@ def most_pixels(tensors: Tensors) -> int:
 def _pixels_of(planned: Plan) -> int:
     width = max(LEAST_WIDTH, *(group.panels.size[0] for group in planned.groups)) + AROUND_X
     height = sum(group.panels.size[1] + AROUND_Y for group in planned.groups)
-    return width * (height + (4 + 2 * MOST_LINES) * LINE + 2 * MARGIN)
+    return width * (height + (4 + 2 * MOST_LINES) * LINE + MOST_LINES * (TITLE + TITLE_GAP) + 2 * MARGIN)
 
 
 def compose(answer: Answer, lettering: Lettering) -> Drawing:
@@ -90,6 +91,7 @@ class Composer:
 
     def drawn(self, shown: Sequence[Shown]) -> Drawing:
         told = [line for each in shown for line in left_out(each.group)]
+        told += dict.fromkeys(line for each in shown for line in self._called(each.group.axes[1]))
         if self.planned.left_out:
             told.append(f"not shown: {', '.join(self.planned.left_out)} (tensor=NAME shows one)")
         widths = [self._left(each) + each.group.panels.size[0] + each.bar_width for each in shown]
@@ -103,14 +105,19 @@ class Composer:
 
     # Words
 
+    def _called(self, axis: str) -> Iterator[str]:
+        """What the indices along the bottom are called, for which there is no room beneath them."""
+        names = self.captions.named.get(axis, ())
+        if names:
+            yield f"{axis}: {', '.join(f'{index} {name}' for index, name in enumerate(names))}"
+
     def _known(self, text: str) -> str:
         return self.lettering.known("".join(letter if letter.isprintable() else " " for letter in text), bold=False)
 
     def _head(self, told: Sequence[str]) -> None:
-        self.y += TITLE
-        room = self.drawing.width - 2 * MARGIN
-        title = self._cut(self._known(self.captions.title), room, TITLE, bold=True)
-        self.drawing.texts.append(Text(MARGIN, self.y, title, TITLE, bold=True))
+        for line in self._wrapped(self.captions.title, TITLE, bold=True):
+            self.y += TITLE + TITLE_GAP * bool(self.drawing.texts)
+            self.drawing.texts.append(Text(MARGIN, self.y, line, TITLE, bold=True))
         for line in [*self._wrapped(self.captions.parameters), *self._wrapped("; ".join(told))]:
             self.y += LINE
             self.drawing.texts.append(Text(MARGIN, self.y, line, SUBTITLE))
@@ -124,17 +131,17 @@ class Composer:
             text = text[:-1]
         return text + ELLIPSIS
 
-    def _wrapped(self, text: str) -> list[str]:
+    def _wrapped(self, text: str, size: int = SUBTITLE, bold: bool = False) -> list[str]:
         """A text in lines that fit; the last says so if there is more."""
         room = self.drawing.width - 2 * MARGIN
         lines: list[str] = []
         for word in self._known(text).split():
-            if lines and self.lettering.width(f"{lines[-1]} {word}", SUBTITLE) <= room:
+            if lines and self.lettering.width(f"{lines[-1]} {word}", size, bold) <= room:
                 lines[-1] += f" {word}"
             else:
-                lines.append(self._cut(word, room, SUBTITLE))
+                lines.append(self._cut(word, room, size, bold))
         if len(lines) > MOST_LINES:
-            lines[MOST_LINES - 1 :] = [self._cut(lines[MOST_LINES - 1] + ELLIPSIS, room, SUBTITLE)]
+            lines[MOST_LINES - 1 :] = [self._cut(lines[MOST_LINES - 1] + ELLIPSIS, room, size, bold)]
         return lines
 
     # Groups
@@ -170,6 +177,8 @@ class Composer:
             if names[number]:
                 name = self._cut(names[number], max(panels_.pitch, LEAST_PITCH) + GAP_X - 4, SUBTITLE)
                 self.drawing.texts.append(Text(x, y - 6, name, SUBTITLE))
+            if shown.group.is_profile:
+                self._lines(shown.scale, x, y, width)
             if column == 0:
                 self._left_ticks(x, y, vertical)
             if number + panels_.across >= panels_.count:
@@ -179,6 +188,17 @@ class Composer:
         self._legend(shown, left + size[0] + BAR_GAP, top)
         beside = self.lettering.width(vertical.label, LABEL)
         self.y = top + max(size[1] + BELOW, beside, self._legend_height(shown)) + GAP_Y // 2
+
+    def _lines(self, scale_: Scale, x: int, y: int, width: int) -> None:
+        """The values that heights are compared with, each named above it where that is in the panel."""
+        for name, value in self.captions.lines.items():
+            if not scale_.low < value < scale_.high:
+                continue
+            (place,) = np.rint(scale_.places(np.array([value])) * (PROFILE_HEIGHT - 1)).astype(int).tolist()
+            at = y + PROFILE_HEIGHT - 1 - place
+            told = self._cut(self._known(name), width - 8, SUBTITLE)
+            self.drawing.boxes.append(Box(x, at, width, 1, INK))
+            self.drawing.texts.append(Text(x + 4, at - 5 if at - y > LINE else at + LINE, told, SUBTITLE))
 
     def _legend_height(self, shown: Shown) -> int:
         return (_bar_height(shown) + 10 if shown.has_ramp else 0) + LINE * len(shown.scale.states)

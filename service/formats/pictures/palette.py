@@ -14,6 +14,7 @@ Colour = tuple[int, int, int]
 BACKGROUND = 0
 INK = 16
 NEGATIVE_INFINITY, POSITIVE_INFINITY, NOT_A_NUMBER, FALSE, TRUE = range(INK + 1, INK + 6)
+ZERO = TRUE + 1  # where the ramp has no place for it
 RAMP = 115  # odd: the middle of the diverging ramp is zero
 DIVERGING = 24
 SEQUENTIAL = DIVERGING + RAMP

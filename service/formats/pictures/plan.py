@@ -3,8 +3,9 @@
 Tensors of equal axes, shape and number format are one group: they share a colour scale. The last two axes are a panel,
 or the two before the last where these are a plane (`PLANES`); a single axis is a profile; every index of the other
 axes has a panel of its own. What does not fit is left out evenly: every third row, every fifth head. Values are never
-blended, so each cell is one value of the answer; and the steps along a panel's axes are odd, so that channels which
-alternate (sine, cosine, sine, ...) stay mixed.
+blended, so each cell is one value of the answer; the steps along a panel's axes are odd, so that channels which
+alternate (sine, cosine, sine, ...) stay mixed; and they are equal where both axes count the same, so that a diagonal
+stays one.
 """
 
 import math
@@ -26,6 +27,8 @@ MOST_GROUPS = 6
 SQUARE_ASPECT = 4
 # Axes that are looked at together, one picture for each channel that follows them.
 PLANES = {("height", "width"), ("width", "height"), ("row", "column"), ("query", "key"), ("position", "frequency")}
+# Axes of which one step is as far as one of the other.
+ALIKE = {("query", "key"), ("height", "width"), ("width", "height"), ("row", "column"), ("position", "other")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,8 @@ def _group(names: list[str], tensors: Mapping[str, TensorSpec]) -> Group:
     after = _at_most(last, most // before.shown)
     count = len(names) * before.shown * after.shown
     is_profile = len(spec.shape) < 2 and spec.dtype != "bool"
-    arranged = _profiles(count, columns) if is_profile else _heatmaps(count, rows, columns)
+    far = (spec.axes[:-1] if spec.axes[-3:-1] in PLANES else spec.axes)[-2:]
+    arranged = _profiles(count, columns) if is_profile else _heatmaps(count, rows, columns, tuple(far) in ALIKE)
     return Group(tuple(names), spec, before, after, arranged)
 
 
@@ -140,21 +144,28 @@ def _at_most(length: int, most: int) -> Steps:
     return Steps(length, -(-length // most))
 
 
-def _heatmaps(count: int, rows: int, columns: int) -> Panels:
+def _heatmaps(count: int, rows: int, columns: int, alike: bool) -> Panels:
     """The arrangement that gives cells the most room."""
-    choices = [_arranged(count, across, rows, columns) for across in range(1, min(count, 6) + 1)]
+    choices = [_arranged(count, across, rows, columns, alike) for across in range(1, min(count, 6) + 1)]
     return max(choices, key=lambda each: (math.prod(each.panel), each.across))
 
 
-def _arranged(count: int, across: int, rows: int, columns: int) -> Panels:
+def _arranged(count: int, across: int, rows: int, columns: int, alike: bool) -> Panels:
     down = -(-count // across)
     width = (WIDTH - (across - 1) * GAP_X) // across
     height = max(LEAST_HEIGHT, (HEIGHT - (down - 1) * GAP_Y) // down)
     x, y = _fitted(columns, width), _fitted(rows, height)
+    if alike and _squarish(rows, columns):
+        stride = max(x.stride, y.stride)
+        x, y = Steps(columns, stride), Steps(rows, stride)
     cell = (min(LARGEST_CELL, width // x.shown), min(LARGEST_CELL, height // y.shown))
-    if max(x.shown, y.shown) <= SQUARE_ASPECT * min(x.shown, y.shown):
+    if _squarish(x.shown, y.shown):
         cell = (min(cell), min(cell))
     return Panels(count, across, y, x, cell)
+
+
+def _squarish(rows: int, columns: int) -> bool:
+    return max(rows, columns) <= SQUARE_ASPECT * min(rows, columns)
 
 
 def _profiles(count: int, columns: int) -> Panels:

@@ -3,10 +3,12 @@
 A value becomes the number of a colour by +, -, *, / and rounding alone, which give the same on every processor.
 
     truth values, and masks of 0 and -inf   two colours
-    positive values over three decades      the sequential ramp, by their logarithm
-    integers that are never negative        the sequential ramp, from the least to the largest
+    positive heights over three decades,
+      cells over two                        the sequential ramp, by their logarithm; 0 beside it, if it occurs
+    cells that are never negative           the sequential ramp, from the least to the largest
+      and differ by a small part            the sequential ramp, from 0, so that noise does not look like more
     heights that are never negative         the sequential ramp, from 0 to the largest
-    everything else                         the diverging ramp, its middle at zero
+    zeros, and everything else              the diverging ramp, its middle at zero
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,11 +29,15 @@ from service.formats.pictures.palette import (
     RAMP,
     SEQUENTIAL,
     TRUE,
+    ZERO,
 )
 
 Indices = NDArray[np.uint8]
 Kind = Literal["two", "diverging", "sequential", "logarithmic"]
-LOGARITHMIC_RATIO = 1000
+# Heights over more than three decades and cells over more than two are shown by their logarithm.
+LOGARITHMIC_RATIO = {"heights": 1000, "colours": 100}
+# Numbers that are not whole and differ by less than this part of the largest are shown from zero on.
+LEAST_PART = 1 / 16
 # Tensors whose largest values are further apart than this are shown with scales of their own.
 ALIKE_RATIO = 4
 # Below this a range has no room for ticks: its values are shown as zero.
@@ -61,8 +67,11 @@ class Scale:
         if self.kind == "two":
             numbers = np.where(values == self.high, TRUE, FALSE).astype(np.uint8)
         else:
-            places = np.rint(self.places(np.where(finite, values, self.low)) * (RAMP - 1))
+            shown = finite & (values > 0) if self.kind == "logarithmic" else finite
+            places = np.rint(self.places(np.where(shown, values, self.low)) * (RAMP - 1))
             numbers = (places + self.ramp).astype(np.uint8)
+        if self.kind == "logarithmic":
+            numbers[values == 0] = ZERO
         numbers[np.isposinf(values)] = POSITIVE_INFINITY
         numbers[np.isneginf(values)] = NEGATIVE_INFINITY
         numbers[np.isnan(values)] = NOT_A_NUMBER
@@ -91,10 +100,13 @@ def scale(values: Sequence[Values], dtype: str, shown_as: Literal["colours", "he
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     if states and low == high == 0:
         return Scale("two", -1, 0, ((("0", TRUE),) if finite.size else ()) + states)
-    if low > 0 and high / low >= LOGARITHMIC_RATIO and "int" not in dtype:
-        return Scale("logarithmic", low, high, states)
-    if low >= 0 and (shown_as == "heights" or "int" in dtype):
-        low = 0.0 if shown_as == "heights" else low
+    if low >= 0 and "int" not in dtype and (low > 0 or shown_as == "colours"):
+        least = float(finite.min(where=finite > 0, initial=high))
+        if least > 0 and high / least >= LOGARITHMIC_RATIO[shown_as]:
+            return Scale("logarithmic", least, high, ((("0", ZERO),) if low == 0 else ()) + states)
+    if low >= 0 and (high > 0 or shown_as == "heights" or "int" in dtype):
+        from_zero = shown_as == "heights" or ("int" not in dtype and high - low < LEAST_PART * high)
+        low = 0.0 if from_zero else low
         return Scale("sequential", low, high if high - low > LEAST else low + 1, states)
     most = max(-low, high) if max(-low, high) > LEAST else 1.0
     return Scale("diverging", -most, most, states)

@@ -39,8 +39,20 @@ export function makeForm(entry, parameters, id, changed) {
     fields.set(name, field);
     return field.box;
   };
+  const stray = (name) => {
+    const box = make(name);
+    const button = element("button", { type: "button" }, `Take ${name} out`);
+    button.addEventListener("click", () => {
+      fields.delete(name);
+      box.remove();
+      form.querySelector("input, select").focus();
+      changed("now");
+    });
+    box.append(button);
+    return box;
+  };
   const form = element("form", { autocomplete: "off", "aria-label": `Parameters of ${entry.title}` });
-  form.append(element("div", { class: "fields" }, ...[...first, ...others].map(make)));
+  form.append(element("div", { class: "fields" }, ...first.map(make), ...others.map(stray)));
   if (more.length) {
     const hidden = more.map(make);
     form.append(

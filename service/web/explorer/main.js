@@ -15,6 +15,7 @@ let schemes = [];
 let sides = [];
 let models;
 let advice;
+let remembered = ""; // the schemes that the newest entry of the browser's history shows
 
 async function start() {
   const reply = await ask(new URL("v1/schemes", base));
@@ -38,11 +39,16 @@ function show() {
     parameters.delete("revision");
     const isGiven = entry && (parameters.size || body);
     const request = isGiven ? { parameters, body: body || bodyNeeded(entry) } : startOf(entry ?? schemes[0]);
-    return open(number, entry ?? schemes[0], request, state.language);
+    const side = open(number, entry ?? schemes[0], request, state.language);
+    if (!entry) side.mistaken(address);
+    return side;
   });
   arrange();
   models.restore(state.model);
   advice.restore(state.needs);
+  remembered = sides.map(({ entry }) => entry.href).join();
+  // The bar says what is shown, and the page what it was asked for.
+  if (sides.some(({ mistake }) => mistake)) remember();
 }
 
 const known = (key) => schemes.find(({ family, name }) => `${family}/${name}` === key);
@@ -69,10 +75,18 @@ function toggle() {
   if (sides.length === 2) sides.pop();
   else {
     const other = known(sides[0].entry.name === "rope" ? "encodings/sinusoidal" : "encodings/rope");
-    sides.push(open(1, other, startOf(other), sides[0].language));
+    sides.push(open(1, other, withSizesOf(sides[0], startOf(other)), sides[0].language));
   }
   arrange();
   remember();
+}
+
+// Two tables are compared where they are of one size.
+function withSizesOf(side, request) {
+  const own = side.parameters();
+  for (const name of ["length", "heads", "dim"])
+    if (own.has(name) && request.parameters.has(name)) request.parameters.set(name, own.get(name));
+  return request;
 }
 
 function arrange() {
@@ -87,8 +101,12 @@ function stateNow() {
   return { model, needs, sides: sides.map(({ request }) => request), language: sides[0].language };
 }
 
+// What is changed of a scheme changes the entry of the browser's history; another scheme makes a new one, to go back from.
 function remember() {
-  window.history.replaceState(null, "", writeState(stateNow()));
+  const chosen = sides.map(({ entry }) => entry.href).join();
+  const isNew = remembered && chosen !== remembered;
+  remembered = chosen;
+  window.history[isNew ? "pushState" : "replaceState"](null, "", writeState(stateNow()));
 }
 
 start().catch((error) => {

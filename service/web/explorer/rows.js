@@ -2,10 +2,13 @@
 
 import { element } from "./form.js";
 
-export function tableOf({ first: { name, shape, kind }, rows }) {
+// `axes` are what the first tensor's axes count.
+export function tableOf({ first: { name, shape, kind }, rows }, axes) {
   const width = rows[0]?.length ?? 0;
   const last = shape.at(-1) ?? 1;
-  const caption = `First rows of ${name}: ${shape.join(" x ") || "one value"}, ${kind}`;
+  const outer = axes.length === shape.length ? axes.slice(0, -2).map((axis) => `${axis} 0`) : [];
+  const place = outer.length ? ` at ${outer.join(", ")}` : "";
+  const caption = `First rows of ${name}${place}: ${shape.join(" x ") || "one value"}, ${kind}`;
   const head = element("tr", {}, element("th", { scope: "col" }, "row"),
     ...Array.from({ length: width }, (_, column) => element("th", { scope: "col" }, String(column))));
   const body = rows.map((row, number) => element("tr", {}, element("th", { scope: "row" }, String(number)),

@@ -13,6 +13,9 @@ import { addressOf, isShareable } from "./state.js";
 const ROWS = 4;
 const COLUMNS = 8;
 const SOON_MS = 250;
+// A picture that did not come is asked for so many times before that is told; then ever more rarely.
+const PATIENT = 3;
+const LONGEST_PAUSE_MS = 30_000;
 const TOO_LONG = "Your data is too long for the address of this page: a link to it shows the example's.";
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
@@ -23,12 +26,27 @@ export class Side {
     const which = id === "a" ? "first scheme" : "second scheme";
     this.box = element("section", { class: "side", "aria-label": which[0].toUpperCase() + which.slice(1) });
     this.status = element("p", { class: "status", role: "status" });
+    this.button = element("button", { type: "button" }, "Copy");
+    this.button.addEventListener("click", async () => {
+      this.status.textContent = (await copied(this.code)) ? "Copied." : "Selected: copy it with your keyboard.";
+    });
     this.image = element("img", { alt: "" });
-    this.image.addEventListener("load", () => this.picture.classList.remove("waiting"));
+    this.image.addEventListener("load", () => {
+      if (this.again > PATIENT && this.shown) this.accepted();
+      this.again = 0;
+      this.picture.classList.remove("waiting");
+      this.offerSize();
+    });
+    window.addEventListener("resize", () => this.offerSize());
     this.image.addEventListener("error", () => this.pictureFailed());
     this.picture = element("div", {
       class: "picture scroll", role: "region", tabindex: "0", "aria-label": `Picture of the ${which}`,
     }, this.image);
+    this.size = element("button", { type: "button", "aria-pressed": "false", hidden: true }, "Full size");
+    this.size.addEventListener("click", () => {
+      const isFull = this.picture.classList.toggle("full");
+      this.size.setAttribute("aria-pressed", String(isFull));
+    });
     this.rows = element("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `First rows of the ${which}` });
     this.code = element("pre", { tabindex: "0", role: "region", "aria-label": `Code for the ${which}` });
     dark.addEventListener("change", () => this.entry && this.ask());
@@ -51,15 +69,23 @@ export class Side {
   show(entry, { parameters, body }) {
     this.entry = entry;
     this.shown = null;
+    this.mistake = "";
     this.form = makeForm(entry, parameters, this.id, (when) => this.edited(when));
     this.body = makeBody(entry, body, this.id, (when) => this.edited(when));
     this.link = element("a", { class: "address" });
     this.method = element("span", {});
     this.box.replaceChildren(
-      this.chooser(), this.explanation(), this.form.form, this.body.box, this.status, this.picture, this.rows,
+      this.chooser(), this.explanation(), this.form.form, this.body.box, this.status, this.picture, this.size, this.rows,
       element("h3", {}, "Address"), element("pre", {}, this.method, this.link), this.copier(), this.code,
     );
     this.ask();
+  }
+
+  // Says, until another scheme or example is chosen, that the page was asked for something that there is not.
+  mistaken(address) {
+    this.mistake = `There is no scheme at ${address.split("?", 1)[0]}, which this page was asked for. ` +
+      `What it shows instead is ${this.entry.title}.`;
+    this.box.prepend(element("p", { class: "status refused", role: "alert" }, this.mistake));
   }
 
   chooser() {
@@ -99,12 +125,8 @@ export class Side {
       this.changed();
       this.showCode();
     });
-    const button = element("button", { type: "button" }, "Copy");
-    button.addEventListener("click", async () => {
-      this.status.textContent = (await copied(this.code)) ? "Copied." : "Selected: copy it with your keyboard.";
-    });
     return element("p", { class: "copy" },
-      element("span", {}, element("label", { for: select.id }, "As code for "), select), button);
+      element("span", {}, element("label", { for: select.id }, "As code for "), select), this.button);
   }
 
   edited(when) {
@@ -119,11 +141,13 @@ export class Side {
   // that is not answered yet is dropped.
   async ask() {
     clearTimeout(this.timer);
+    clearTimeout(this.later);
     this.asking?.abort();
     const { signal } = (this.asking = new AbortController());
     const parameters = this.pinned();
     const body = this.body.text();
     this.showAddress();
+    this.button.disabled = true; // until the code is that of the address
     this.picture.classList.add("waiting");
     try {
       const answer = await beginning(this.at(parameters, ".safetensors"), body, signal);
@@ -148,6 +172,8 @@ export class Side {
     const told = beside.length || !errors.length ? [problem.detail] : errors.map(({ detail }) => detail);
     this.tell(told);
     this.status.classList.add("refused");
+    this.shown = null;
+    this.code.textContent = "There is no code for what is refused.";
   }
 
   tell(sentences) {
@@ -161,9 +187,14 @@ export class Side {
     this.tell([...this.shown.about.notes, ...(isShareable(this.body.text()) ? [] : [TOO_LONG])]);
     const sizes = this.shown.tensors.map(({ name, shape, kind }) => `${name}, ${shape.join(" by ") || "one value"}, ${kind}`);
     this.image.alt = `${this.entry.title} as a heatmap: ${sizes.join("; ")}`;
-    this.rows.replaceChildren(tableOf(this.shown), ...factsOf(this.shown.about.facts));
+    this.rows.replaceChildren(tableOf(this.shown, this.axesOf(this.shown.first)), ...factsOf(this.shown.about.facts));
     this.showAddress();
     this.showCode();
+  }
+
+  // What the axes of a tensor count; it may have more than one form.
+  axesOf({ name, shape }) {
+    return this.entry.tensors[name]?.find((axes) => axes.length === shape.length) ?? [];
   }
 
   // A picture of an address alone has that address. An image sends no body and no key: a picture that needs one is asked
@@ -171,18 +202,26 @@ export class Side {
   async showPicture(parameters, body, signal) {
     const theme = dark.matches ? [["theme", "dark"]] : [];
     const target = this.at(new Map([...parameters, ...theme]), ".svg");
-    this.again = 3;
+    this.again = 0;
     const source = body || isKeyed() ? await pictured(target, body, signal) : target;
     URL.revokeObjectURL(this.image.src);
     if (source) this.image.src = source;
     else this.noPicture();
   }
 
+  // Where there is less room than the picture is wide all of it is seen, smaller; its letters are read at its own size.
+  offerSize() {
+    const isFull = this.picture.classList.contains("full");
+    this.size.hidden = !isFull && this.image.naturalWidth <= this.picture.clientWidth;
+  }
+
   pictureFailed() {
     const source = this.image.src;
-    if (this.again < 1 || source.startsWith("blob:")) return this.noPicture();
-    this.again -= 1;
-    setTimeout(() => { if (this.image.src === source) this.image.src = source; }, AGAIN_MS);
+    if (source.startsWith("blob:")) return this.noPicture();
+    this.again += 1;
+    if (this.again > PATIENT) this.tell(["There is no picture at the moment; it is asked for again and again."]);
+    const pause = Math.min(AGAIN_MS * 2 ** Math.max(0, this.again - PATIENT), LONGEST_PAUSE_MS);
+    this.later = setTimeout(() => { if (this.image.src === source) this.image.src = source; }, pause);
   }
 
   noPicture() {
@@ -203,6 +242,7 @@ export class Side {
     if (!this.shown) return;
     const request = { entry: this.entry, parameters: this.pinned(), body: this.body.text() };
     this.code.textContent = snippet(this.language, request, this.shown, this.base, isKeyed());
+    this.button.disabled = false;
   }
 }
 

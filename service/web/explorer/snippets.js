@@ -94,7 +94,9 @@ function javascript({ shown, at, keyed, body }) {
     ...(body ? [`body: ${single(body)}`] : []),
   ];
   const asked = options.length ? `, {\n${options.map((each) => `    ${each},\n`).join("")}  }` : "";
-  return `async function get(address, Values) {
+  return `// A module: in a file that ends in .mjs, or in <script type="module">. A page of another origin is answered where
+// the service was started with --cors-origins.
+async function get(address, Values) {
   const answer = await fetch(address${asked});
   if (!answer.ok) throw new Error(await answer.text());
   return new Values(await answer.arrayBuffer());

@@ -12,7 +12,7 @@ export function readState(fragment) {
     if (name === "model") state.model = value;
     if (name === "advice") state.needs = value;
     if (name === "as") state.language = value;
-    if (name === "side" && value.startsWith("/v1/")) state.sides.push({ address: value, body: "" });
+    if (name === "side") state.sides.push({ address: value, body: "" });
     if (name === "body" && state.sides.length) state.sides.at(-1).body = value;
   }
   state.sides = state.sides.length ? state.sides.slice(0, 2) : [{ address: START, body: "" }];
