@@ -1,5 +1,6 @@
 """Where implementations of RoPE scaling disagree: each switch against the numbers of the one that has it, frozen."""
 
+import cmath
 from typing import Any
 
 import mpmath
@@ -9,8 +10,10 @@ import pytest
 from service.engine import by_key
 from service.engine.rotation.rope_block import parameters_of_block
 from service.engine.rotation.rope_usages import IMPLEMENTATIONS
+from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Usage
 from tests.engine.answers import answer, only
+from tests.golden import make_turned
 from tests.golden.frozen import Numbers, load
 from tests.golden.make_implementations import AXES as OF_AXES
 from tests.golden.make_implementations import BASE, FACTOR, MSCALES, MULTIPLE, TRAINED, WIDTH, vectors
@@ -41,6 +44,15 @@ LLAMA3: dict[str, Any] = {
 def frozen() -> Numbers:
     """What `tests/golden/make_implementations.py` describes."""
     return load("implementations")
+
+
+@pytest.fixture(scope="module")
+def turned_frozen() -> Numbers:
+    """What `tests/golden/make_turned.py` describes."""
+    return load("turned")
+
+
+BOTH_MSCALES = {"mscale": 0.707, "mscale_all_dim": 0.707}
 
 
 def inv(**parameters: Any) -> Any:
@@ -105,6 +117,42 @@ def test_deepseek_counts_each_mscale(usage: Any, oracle: tuple[float, float]) ->
         numerator, denominator = mscales.get("mscale", oracle[0]), mscales.get("mscale_all_dim", oracle[1])
         expected = (0.1 * numerator * np.log(FACTOR) + 1) / (0.1 * denominator * np.log(FACTOR) + 1)
         assert attention(of_preset(usage, **YARN, **mscales)) == pytest.approx(expected, rel=1e-14)
+
+
+# Two positions of four channels: the frequencies are 1 and 1/100.
+BY_HAND = np.array([[1.0, 2.0, 3.0, 4.0], [-0.5, 0.25, 8.0, -1.0]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@proves("apply/rope", {"deepseek": (1, 2)})
+def test_deepseek_multiplies_neighbours_as_complex_numbers(usage: Usage, oracle: tuple[int, ...], dtype: str) -> None:
+    """Its code has `view_as_complex(x.float()) * freqs_cis`, and rounds to the vectors' format once."""
+    x = BY_HAND.astype(DTYPES[dtype])
+    expected = [
+        [(complex(row[2 * k], row[2 * k + 1]) * cmath.exp(1j * at / 100**k)) for k in range(2)]
+        for at, row in zip(oracle, BY_HAND, strict=True)
+    ]
+    got = only("apply/rope", {"q": x, "positions": np.array(oracle)}, **usage.parameters)
+    assert got.dtype == DTYPES[dtype]
+    theirs = np.array(expected).view(np.float64)
+    if dtype == "float32":
+        np.testing.assert_allclose(got, theirs, rtol=0, atol=2e-6)
+    else:
+        assert (got == nearest(theirs, DTYPES[dtype])).all()
+
+
+@proves(ROPE, {"deepseek": "deepseek_v2"})
+def test_deepseeks_tables_are_vllms(usage: Usage, oracle: str, turned_frozen: Numbers) -> None:
+    """vLLM's deepseek_yarn keeps a column a pair; neighbours share it."""
+    assert oracle
+    for name, more in (("deepseek", {}), ("deepseek_mscale", {"mscale": 0.707}), ("deepseek_both", BOTH_MSCALES)):
+        scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048, **more}
+        own = {**usage.parameters, **scaling, "dim": make_turned.DIM, "base": make_turned.BASE}
+        ours = answer(ROPE, {"positions": make_turned.POSITIONS}, **own)
+        for wave in ("cos", "sin"):
+            theirs = np.repeat(turned_frozen[f"vllm.{name}.{wave}"], 2, axis=1)
+            assert (ulps_apart(ours[wave], theirs) <= 1).mean() > 0.8
+            np.testing.assert_allclose(ours[wave], theirs, rtol=0, atol=8192 * 16 * 2.0**-24)
 
 
 @proves(ROPE, {"llama.cpp": "ggml"})

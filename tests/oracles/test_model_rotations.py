@@ -129,6 +129,31 @@ def test_a_model_turns_as_its_preset(usage: Usage, oracle: Model, dtype: str) ->
     compare(dtype, ours, theirs, {"q": q, "k": k})
 
 
+# Both are set in every file that DeepSeek released; A is not 1 here, so that it shows.
+DEEPSEEK_YARN = {
+    "rope_type": "yarn",
+    "factor": 40.0,
+    "original_max_position_embeddings": 64,
+    "mscale": 1.0,
+    "mscale_all_dim": 0.5,
+}
+
+
+@pytest.mark.parametrize("scaling", [{}, DEEPSEEK_YARN], ids=["default", "yarn"])
+@pytest.mark.parametrize("dtype", FORMATS)
+@proves("apply/rope", {"deepseek": "deepseek-v2"})
+def test_the_preset_of_deepseek_turns_as_deepseek(
+    usage: Usage, oracle: str, dtype: str, scaling: dict[str, Any]
+) -> None:
+    model = replace(
+        MODELS[oracle], config={"widths": {**LATENT["widths"], "max_position_embeddings": 2560}, "rope": scaling}
+    )
+    q, k = vectors(model.dim, dtype)
+    theirs = dict(zip("qk", model.turned(to_torch(q), to_torch(k)), strict=True))
+    ours = answer("apply/rope", {"q": q, "k": k}, positions=POSITIONS, **usage.parameters, **scaling)
+    compare(dtype, ours, theirs, {"q": q, "k": k})
+
+
 @proves("encodings/rope", {"llama-4": MODELS["llama-4"]})
 def test_llama_4s_complex_table(usage: Usage, oracle: Model) -> None:
     theirs = library("torch").view_as_real(replace(oracle, base=500_000.0).tables(library("torch").float32)).numpy()[0]

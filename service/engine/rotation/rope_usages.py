@@ -29,8 +29,8 @@ IMPLEMENTATIONS = (
         preset="vllm",
     ),
     Usage(
-        "DeepSeek V2 and V3, vLLM's deepseek_yarn",
-        {"arithmetic": "float32", "truncate_rule": "always", "mscale_rule": "each"},
+        "DeepSeek V2 and V3, DeepSeek's own code (transformers: deepseek-v2, deepseek-v3)",
+        {"arithmetic": "float32", "pairing": "interleaved", "truncate_rule": "always", "mscale_rule": "each"},
         preset="deepseek",
     ),
     Usage(
@@ -85,6 +85,7 @@ ROTATIONS = (
 # What turned vectors have beside their tables: where the attention factor is, and the number formats of roundings.
 _OF_VECTORS = {
     "mlx": {"attention_on": "vectors"},
+    "deepseek": {"table_dtype": "float32"},
     "keras-hub": {"attention_on": "rounded-tables"},
     "rotary-embedding-torch": {"table_dtype": "float32"},
     "llama.cpp": {"table_dtype": "float32"},
