@@ -1,4 +1,4 @@
-"""M-RoPE positions of transformers 4.57.1, which goes on behind every position so far: from a frozen file."""
+"""Positions of transformers 4.57.1, which goes on behind every position so far, and fills with 1: from a frozen file."""
 
 import json
 
@@ -8,7 +8,7 @@ import pytest
 from service.engine.scheme import Usage
 from tests.clients import Client
 from tests.golden.frozen import load
-from tests.golden.make_multimodal import SEEDS
+from tests.golden.make_multimodal import PADDING, SEEDS
 from tests.oracles.answers import from_json
 from tests.oracles.usages import proves
 
@@ -24,6 +24,23 @@ def test_positions_and_delta_are_equal(direct: Client, usage: Usage, oracle: tup
         answer = direct.post("/v1/positions/multimodal", params={"preset": usage.preset}, json=body).json()
         assert np.array_equal(from_json(answer["tensors"]["positions"]), frozen[f"{model}.{seed}.positions"])
         assert answer["facts"]["rope_delta"] == int(frozen[f"{model}.{seed}.delta"])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("side", ["left", "right"])
+@proves("positions/multimodal", PROVED)
+def test_padding_holds_1_and_the_delta_counts_it(
+    direct: Client, usage: Usage, oracle: tuple[str, ...], side: str, seed: int
+) -> None:
+    frozen = load("multimodal")
+    for model in oracle:
+        theirs = frozen[f"{model}.{seed}.{side}.positions"]
+        assert (theirs == 1).all(axis=0).sum() >= PADDING
+        body = {"segments": json.loads(str(frozen[f"{model}.{seed}.segments"]))}
+        given = {"preset": usage.preset, "padded_length": theirs.shape[1], "padding_side": side}
+        answer = direct.post("/v1/positions/multimodal", params=given, json=body).json()
+        assert np.array_equal(from_json(answer["tensors"]["positions"]), theirs)
+        assert answer["facts"]["rope_delta"] == int(frozen[f"{model}.{seed}.{side}.delta"])
 
 
 def test_the_newer_release_goes_on_elsewhere(direct: Client) -> None:
