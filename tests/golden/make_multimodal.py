@@ -88,11 +88,11 @@ def generation() -> Numbers:
     torch = library("torch")
     mask = np.random.default_rng(4).integers(0, 2, (5, 9))
     mask[0], mask[1, :4], mask[2, 5:] = 0, 0, 0
-    model = SimpleNamespace(
-        config=SimpleNamespace(is_encoder_decoder=False),
-        forward=lambda input_ids, position_ids=None, attention_mask=None: None,
-        _supports_cache_class=True,
-    )
+
+    def forward(input_ids: Any, position_ids: Any = None, attention_mask: Any = None) -> None:
+        """What the library reads the names of."""
+
+    model = SimpleNamespace(config=SimpleNamespace(is_encoder_decoder=False), forward=forward)
     ids = torch.zeros(mask.shape, dtype=torch.long)
     prepare = library("transformers.generation.utils").GenerationMixin.prepare_inputs_for_generation
     made = prepare(model, ids, attention_mask=torch.tensor(mask), cache_position=torch.arange(9))

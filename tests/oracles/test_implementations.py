@@ -1,17 +1,21 @@
 """Where implementations of RoPE scaling disagree: each switch against the numbers of the one that has it, frozen."""
 
 import cmath
+import math
 from typing import Any
 
+import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
 
 from service.engine import by_key
+from service.engine.errors import Refusal
 from service.engine.rotation.rope_block import parameters_of_block
 from service.engine.rotation.rope_usages import IMPLEMENTATIONS
+from service.engine.rotation.scaling import TYPES_OF
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import Usage
+from service.engine.scheme import Usage, whole
 from tests.engine.answers import answer, only
 from tests.golden import make_turned
 from tests.golden.frozen import Numbers, load
@@ -50,6 +54,16 @@ def frozen() -> Numbers:
 def turned_frozen() -> Numbers:
     """What `tests/golden/make_turned.py` describes."""
     return load("turned")
+
+
+def lacks(usage: Any, scaling: dict[str, Any]) -> bool:
+    """Whether an implementation has no such scaling; then the service refuses it, which is asserted here."""
+    known = TYPES_OF.get(usage.parameters.get("scaling_types", "all"))
+    if known is None or scaling["rope_type"] in known:
+        return False
+    with pytest.raises(Refusal, match="has no rope_type"):
+        inv(**of_preset(usage, **scaling))
+    return True
 
 
 BOTH_MSCALES = {"mscale": 0.707, "mscale_all_dim": 0.707}
@@ -218,6 +232,8 @@ def test_transformers_of_before(usage: Any, oracle: str, frozen: Numbers) -> Non
 def test_vectors_are_turned_by_the_tables_of_the_same_name(usage: Any, oracle: str, scaling: dict[str, Any]) -> None:
     # The tables are compared with the implementation above; turning is two products and a sum in float32.
     (of_tables,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
+    if lacks(of_tables, scaling):
+        return
     given = of_preset(of_tables, **scaling)
     own = {name: value for name, value in usage.parameters.items() if name not in of_tables.parameters}
     assert usage.parameters == {**of_tables.parameters, **own}
@@ -255,6 +271,8 @@ SCALINGS = {
 def test_several_axes_share_the_tables_of_the_same_name(usage: Any, oracle: str, name: str) -> None:
     # Which axis turns a pair is compared with the libraries elsewhere; here all of them are at one position.
     (on_one,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
+    if lacks(on_one, SCALINGS[name]):
+        return
     alike = {"positions": np.repeat([[0], [5], [4093], [131_071]], 3, axis=1)}
     several = answer("encodings/rope-axes", alike, **HEAD, **AXES, **of_preset(usage, **SCALINGS[name]))
     one = answer(ROPE, {"positions": alike["positions"][:, 0]}, **HEAD, **of_preset(on_one, **SCALINGS[name]))
@@ -266,6 +284,8 @@ def test_several_axes_share_the_tables_of_the_same_name(usage: Any, oracle: str,
 @proves("apply/rope-axes", {usage.preset: usage.preset for usage in IMPLEMENTATIONS})
 def test_vectors_on_several_axes_turn_by_those_tables(usage: Any, oracle: str, name: str) -> None:
     (of_tables,) = [each for each in IMPLEMENTATIONS if each.preset == oracle]
+    if lacks(of_tables, SCALINGS[name]):
+        return
     x = np.random.default_rng(6).standard_normal((4, WIDTH)).astype(np.float32)
     at = np.random.default_rng(7).integers(0, 5000, (4, 3))
     given = of_preset(of_tables, **SCALINGS[name])
@@ -286,3 +306,92 @@ def test_those_that_do_not_ask_truncate(preset: str) -> None:
     scheme = by_key("encodings", "rope")
     noted = scheme.notes(scheme.params(**HEAD, **given, truncate=False), {})
     assert "truncate=false has no effect with truncate_rule=always" in noted
+
+
+@pytest.mark.parametrize("preset", ["mlx", "keras-hub", "rotary-embedding-torch"])
+def test_what_an_implementation_lacks_is_refused(preset: str) -> None:
+    (usage,) = [each for each in IMPLEMENTATIONS if each.preset == preset]
+    dynamic = {"rope_type": "dynamic", "factor": 4, "max_position_embeddings": 64, "seq_len": 80}
+    refused = [each["rope_type"] for each in (YARN, LONGROPE, LLAMA3, dynamic) if lacks(usage, each)]
+    expected = {
+        "mlx": ["dynamic"],
+        "keras-hub": ["longrope", "llama3"],
+        "rotary-embedding-torch": ["yarn", "longrope", "llama3", "dynamic"],
+    }
+    assert refused == expected[preset]
+    # Who wants the numbers of another's formula says so.
+    assert len(inv(**{**of_preset(usage, **dynamic), "scaling_types": "all"})) == WIDTH // 2
+
+
+@proves(ROPE, {"keras-hub": 1.2079441541679836})
+def test_keras_hub_has_one_attention_factor_whatever_is_said(usage: Any, oracle: float) -> None:
+    """Its layer takes neither mscale nor an attention factor: A is 1 + 0.1 ln 8."""
+    yarn = {"rope_type": "yarn", "factor": 8, "original_max_position_embeddings": 2048}
+    for more in ({}, {"mscale": 1, "mscale_all_dim": 1}, {"mscale": 0.5}, {"attention_factor": 1.0}):
+        given = of_preset(usage, **yarn, **more)
+        assert attention(given) == pytest.approx(oracle, rel=1e-15)
+        scheme = by_key("encodings", "rope")
+        notes = scheme.notes(scheme.params(**HEAD, **given), {})
+        assert [note for note in notes if "mscale_rule=neither" in note] == [
+            f"{name} has no effect with mscale_rule=neither" for name in more
+        ]
+        x = np.ones((1, WIDTH), ml_dtypes.bfloat16)
+        turned_vectors = [
+            only("apply/rope", {"q": x}, **by_key("apply", "rope").presets["keras-hub"], **yarn, **each)
+            for each in ({}, more)
+        ]
+        assert turned_vectors[0].tobytes() == turned_vectors[1].tobytes()
+
+
+PHIMOE: dict[str, Any] = {
+    "rope_type": "longrope",
+    "short_factor": (1.0, 1.1, 1.2, 1.3),
+    "long_factor": (2.0, 3.0, 4.0, 5.0),
+    "short_mscale": 1.1,
+    "long_mscale": 1.3,
+    "original_max_position_embeddings": 16,
+    "max_position_embeddings": 64,
+}
+
+
+@proves(ROPE, {"transformers-5.24": ("short_factor", 1.3), "transformers-4.57": ("long_factor", 1.3)})
+def test_phimoe_beyond_its_trained_length(usage: Any, oracle: tuple[str, float]) -> None:
+    """5.24 hands its module no length and so has the short list, with the amplitude of the long one; 4.57 the long."""
+    name, amplitude = oracle
+    scheme = by_key("encodings", "rope")
+    params = scheme.params.model_validate({**usage.parameters, **PHIMOE, "dim": 8, "length": 20, "seq_len": 20})
+    facts = scheme.facts(scheme.resolve(params, {}), {})
+    assert (facts["list_used"], facts["attention_factor"]) == (name.removesuffix("_factor"), amplitude)
+    ours = whole(scheme, params)["cos"]
+    own = np.array([10_000.0 ** (-k / 4) / PHIMOE[name][k] for k in range(4)])
+    expected = amplitude * np.cos(np.arange(20)[:, None] * own)
+    np.testing.assert_allclose(ours, np.tile(expected, 2), rtol=0, atol=4e-6)
+
+
+def test_longrope_without_mscales_still_goes_by_length_in_transformers() -> None:
+    block = {name: value for name, value in PHIMOE.items() if "mscale" not in name}
+    for length, entries in ((16, block["short_factor"]), (17, block["long_factor"])):
+        preset = by_key("encodings", "rope").presets["transformers-5.24"]
+        ours = only(ROPE, **preset, **block, dim=8, output="frequencies", seq_len=length)
+        np.testing.assert_allclose(ours, [10_000.0 ** (-k / 4) / entries[k] for k in range(4)], rtol=1e-6)
+
+
+@proves(ROPE, {"mlx": 64})
+def test_mlx_takes_exponentials_from_a_base(usage: Any, oracle: int) -> None:
+    """exp(-k f32(ln(base) / half)), each step rounded to float32; powers in what it hands over as `freqs`."""
+    for base in (10_000.0, 500_000.0):
+        slope = np.float32(math.log(base) / (oracle // 2))
+        with mpmath.workprec(PRECISION_BITS):
+            own = [float(mpmath.exp(-float(np.float32(k) * slope))) for k in range(oracle // 2)]
+        given = {**usage.parameters, "dim": oracle, "base": base, "output": "frequencies"}
+        ours = only(ROPE, **given)
+        assert (ours == np.array(own).astype(np.float32)).all()
+        assert (ours != only(ROPE, **{**given, "frequency_form": "power"})).mean() > 0.3
+        llama3 = only(ROPE, **given, **LLAMA3)
+        assert (llama3 == only(ROPE, **{**given, "frequency_form": "power"}, **LLAMA3)).all()
+    turned_by = {"arithmetic": "float32", "sections": (20, 12), "dim": 64, "frequencies": "per-axis"}
+    forms = [
+        answer("encodings/rope-axes", {"positions": np.array([[9000, 7]])}, **turned_by, frequency_form=form)["cos"]
+        for form in ("power", "exp-log")
+    ]
+    assert (forms[0] != forms[1]).any()

@@ -1,7 +1,7 @@
 """Turned vectors against MLX, live: both pairings, positions scaled, the attention factor on vectors as mlx-lm has it.
 
-`mx.fast.rope` on a processor rounds cos and sin, the products and their sum to the number format of the vectors; in
-float32 its frequencies, powers of two, differ from ours by a few ulp.
+`mx.fast.rope` on a processor rounds cos and sin, the products and their sum to the number format of the vectors. From a
+base its frequencies are exponentials, from `freqs` reciprocals of powers; far out the two part by thousandths.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Usage
-from tests.engine.answers import Array, only
+from tests.engine.answers import Array, answer, only
 from tests.golden.frozen import library
 from tests.oracles.usages import proves
 
@@ -64,6 +64,24 @@ def test_rope(usage: Usage, oracle: int, pairing: str, factor: float, dtype: str
     )
     given: dict[str, Any] = {**usage.parameters, "rope_type": "linear", "factor": factor}
     compare(only(TURN, {"q": x}, **given, pairing=pairing, rotary_dim=48, offset=oracle), theirs)
+
+
+@pytest.mark.parametrize("at", [1000, 100_000])
+@pytest.mark.parametrize("base", [10_000.0, 500_000.0])
+@proves("encodings/rope", {"mlx": 64})
+def test_cosines_far_out(usage: Usage, oracle: int, base: float, at: int) -> None:
+    """Vectors of ones and zeros turn into cosines and sines, at positions where an ulp of a frequency shows."""
+    x = np.zeros((1, 1, 1, oracle), np.float32)
+    x[..., : oracle // 2] = 1
+    theirs = to_numpy(mx().fast.rope(to_mlx(x), oracle, traditional=False, base=base, scale=1.0, offset=at))[0, 0, 0]
+    given = {**usage.parameters, "base": base, "dim": oracle, "positions": (at,), "columns": "half"}
+    ours = answer("encodings/rope", **given)
+    powers = answer("encodings/rope", **{**given, "frequency_form": "power"})
+    # Its exponential is within an ulp of the right one: most of its frequencies are the same bits, and so the cosines.
+    apart, of_powers = (np.abs(np.concatenate([each["cos"][0], each["sin"][0]]) - theirs) for each in (ours, powers))
+    assert (apart <= 1.2e-7).mean() > 0.8
+    assert apart.max() <= 2.0**-24 * at
+    assert (of_powers <= 1.2e-7).mean() < 0.8
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

@@ -154,6 +154,33 @@ def test_the_preset_of_deepseek_turns_as_deepseek(
     compare(dtype, ours, theirs, {"q": q, "k": k})
 
 
+@pytest.mark.parametrize("length", [16, 20])
+@proves("encodings/rope", {"transformers-5.24": ("phimoe", "Phimoe")})
+def test_phimoes_own_module(usage: Usage, oracle: tuple[str, str], length: int) -> None:
+    """Beyond the trained length it still divides by the short list, and takes the amplitude of the long one."""
+    folder, prefix = oracle
+    block = {
+        "rope_type": "longrope",
+        "short_factor": [1.0, 1.1, 1.2, 1.3],
+        "long_factor": [2.0, 3.0, 4.0, 5.0],
+        "short_mscale": 1.1,
+        "long_mscale": 1.3,
+        "original_max_position_embeddings": 16,
+    }
+    owner = f"transformers.models.{folder}"
+    config = getattr(library(f"{owner}.configuration_{folder}"), f"{prefix}Config")(
+        hidden_size=8, num_attention_heads=1, max_position_embeddings=64, rope_parameters={"rope_theta": 1e4, **block}
+    )
+    torch = library("torch")
+    module = getattr(library(f"{owner}.modeling_{folder}"), f"{prefix}RotaryEmbedding")(config)
+    theirs = module(torch.zeros(1), torch.arange(length)[None])
+    own = {name: tuple(value) if isinstance(value, list) else value for name, value in block.items()}
+    given = {**usage.parameters, **own, "max_position_embeddings": 64, "seq_len": length}
+    ours = answer("encodings/rope", dim=8, length=length, **given)
+    for wave, table in zip(("cos", "sin"), theirs, strict=True):
+        assert np.abs(ours[wave] - table[0].numpy()).max() <= 1e-6
+
+
 @proves("encodings/rope", {"llama-4": MODELS["llama-4"]})
 def test_llama_4s_complex_table(usage: Usage, oracle: Model) -> None:
     theirs = library("torch").view_as_real(replace(oracle, base=500_000.0).tables(library("torch").float32)).numpy()[0]

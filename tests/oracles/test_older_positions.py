@@ -1,4 +1,4 @@
-"""Positions of transformers 4.57.1, which goes on behind every position so far, and fills with 1: from a frozen file."""
+"""Positions of transformers 4.57.1, which goes on behind every position, and fills with 1: from a frozen file."""
 
 import json
 

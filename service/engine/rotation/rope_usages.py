@@ -15,7 +15,7 @@ _TRANSFORMERS = {
 IMPLEMENTATIONS = (
     Usage(
         "transformers 5.24 (`seq_len`: the largest position + 1)",
-        {**_TRANSFORMERS, "truncate_rule": "beside-layers"},
+        {**_TRANSFORMERS, "truncate_rule": "beside-layers", "longrope_list": "short-beside-mscale"},
         preset="transformers-5.24",
     ),
     Usage(
@@ -42,13 +42,29 @@ IMPLEMENTATIONS = (
             "mscale_rule": "each",
             "longrope_list": "long",
             "longrope_attention": "ratio",
+            "frequency_form": "exp-log",
+            "scaling_types": "mlx-lm",
         },
         preset="mlx",
     ),
-    Usage("keras-hub", {"arithmetic": "float32", "dynamic_rule": "uniform"}, preset="keras-hub"),
+    Usage(
+        "keras-hub",
+        {
+            "arithmetic": "float32",
+            "dynamic_rule": "uniform",
+            "mscale_rule": "neither",
+            "scaling_types": "keras-hub",
+        },
+        preset="keras-hub",
+    ),
     Usage(
         "rotary-embedding-torch, x-transformers",
-        {"arithmetic": "float32", "pairing": "interleaved", "linear_scaling": "position"},
+        {
+            "arithmetic": "float32",
+            "pairing": "interleaved",
+            "linear_scaling": "position",
+            "scaling_types": "rotary-embedding-torch",
+        },
         preset="rotary-embedding-torch",
     ),
     Usage("llama.cpp, ggml", {"arithmetic": "ggml", "truncate_rule": "always"}, preset="llama.cpp"),

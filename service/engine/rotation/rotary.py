@@ -13,7 +13,7 @@ from service.engine.numbers.reals import MANY_DIGITS
 from service.engine.positions import Values, Where
 from service.engine.quantities import Arithmetic, Origin, Pairing, Real
 from service.engine.rotation.rotary_width import rotary_width
-from service.engine.rotation.scaling import PER_PAIR, completed, list_used, scaling_notes
+from service.engine.rotation.scaling import PER_PAIR, completed, list_used
 from service.engine.rotation.scaling_exact import (
     attention_factor,
     effective_base,
@@ -24,6 +24,7 @@ from service.engine.rotation.scaling_exact import (
     scaled_frequencies,
     turning_pairs,
 )
+from service.engine.rotation.scaling_notes import scaling_notes
 from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rotation.scaling_single import (
     GGML_TYPES,
@@ -212,9 +213,8 @@ def single_angles(params: Rotary, width: int, factor: float) -> Float32:
     """The angles in float32 steps; `factor` multiplies their cosines and sines."""
     whole = completed(params, width)
     if whole.linear_scaling == "position":
-        return Float32(
-            scaled_float32_frequencies(Scaling(base=params.base), width), position_divisor=whole.factor or 1.0
-        )
+        plain = Scaling(base=params.base, frequency_form=whole.frequency_form)
+        return Float32(scaled_float32_frequencies(plain, width), position_divisor=whole.factor or 1.0)
     return Float32(scaled_float32_frequencies(whole, width), factor)
 
 
@@ -237,7 +237,7 @@ def rotary_facts(params: Rotary, dim: int) -> Facts:
         facts["effective_base"] = float(base)
     if whole.ramp in ("channels", "inverted"):
         facts["ramp_low"], facts["ramp_high"] = (float(end) for end in ramp_ends(whole, width))
-    if whole.rope_type == "yarn" and whole.mscale_all_dim:
+    if whole.rope_type == "yarn" and whole.mscale_all_dim and whole.mscale_rule != "neither":
         # DeepSeek multiplies its softmax scale by this; it is no part of the tables.
         with localcontext(MANY_DIGITS):
             facts["softmax_factor"] = float(magnitude(whole.factor or 1.0, whole.mscale_all_dim) ** 2)
