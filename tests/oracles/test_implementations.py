@@ -1,7 +1,6 @@
 """Where implementations of RoPE scaling disagree: each switch against the numbers of the one that has it, frozen."""
 
 import cmath
-import math
 from typing import Any
 
 import ml_dtypes
@@ -374,24 +373,3 @@ def test_longrope_without_mscales_still_goes_by_length_in_transformers() -> None
         preset = by_key("encodings", "rope").presets["transformers-5.24"]
         ours = only(ROPE, **preset, **block, dim=8, output="frequencies", seq_len=length)
         np.testing.assert_allclose(ours, [10_000.0 ** (-k / 4) / entries[k] for k in range(4)], rtol=1e-6)
-
-
-@proves(ROPE, {"mlx": 64})
-def test_mlx_takes_exponentials_from_a_base(usage: Any, oracle: int) -> None:
-    """exp(-k f32(ln(base) / half)), each step rounded to float32; powers in what it hands over as `freqs`."""
-    for base in (10_000.0, 500_000.0):
-        slope = np.float32(math.log(base) / (oracle // 2))
-        with mpmath.workprec(PRECISION_BITS):
-            own = [float(mpmath.exp(-float(np.float32(k) * slope))) for k in range(oracle // 2)]
-        given = {**usage.parameters, "dim": oracle, "base": base, "output": "frequencies"}
-        ours = only(ROPE, **given)
-        assert (ours == np.array(own).astype(np.float32)).all()
-        assert (ours != only(ROPE, **{**given, "frequency_form": "power"})).mean() > 0.3
-        llama3 = only(ROPE, **given, **LLAMA3)
-        assert (llama3 == only(ROPE, **{**given, "frequency_form": "power"}, **LLAMA3)).all()
-    turned_by = {"arithmetic": "float32", "sections": (20, 12), "dim": 64, "frequencies": "per-axis"}
-    forms = [
-        answer("encodings/rope-axes", {"positions": np.array([[9000, 7]])}, **turned_by, frequency_form=form)["cos"]
-        for form in ("power", "exp-log")
-    ]
-    assert (forms[0] != forms[1]).any()

@@ -116,8 +116,7 @@ def _float32(params: RopeAxes, axis: int, factor: float) -> Float32:
     if params.frequencies in SHARED:
         return single_angles(on_one_axis(params), rotated(params), factor)
     pairs = _pairs_of(params, axis)
-    base, form = _stretched_base(params, axis, pairs), params.frequency_form or "power"
-    return Float32(float32_frequencies(base, 2 * pairs, pairs, form=form), factor)
+    return Float32(float32_frequencies(_stretched_base(params, axis, pairs), 2 * pairs, pairs), factor)
 
 
 def _stretched_base(params: RopeAxes, axis: int, pairs: int) -> float:

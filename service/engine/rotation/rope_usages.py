@@ -34,7 +34,8 @@ IMPLEMENTATIONS = (
         preset="deepseek",
     ),
     Usage(
-        "MLX and mlx-lm",
+        "MLX and mlx-lm: frequencies as mx.fast.rope has them from `freqs` (from `base` it has an exponential of its "
+        "own, of which each may be 8 ulp off)",
         {
             "arithmetic": "float32",
             "linear_scaling": "position",
@@ -42,7 +43,6 @@ IMPLEMENTATIONS = (
             "mscale_rule": "each",
             "longrope_list": "long",
             "longrope_attention": "ratio",
-            "frequency_form": "exp-log",
             "scaling_types": "mlx-lm",
         },
         preset="mlx",

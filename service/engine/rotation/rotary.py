@@ -213,8 +213,9 @@ def single_angles(params: Rotary, width: int, factor: float) -> Float32:
     """The angles in float32 steps; `factor` multiplies their cosines and sines."""
     whole = completed(params, width)
     if whole.linear_scaling == "position":
-        plain = Scaling(base=params.base, frequency_form=whole.frequency_form)
-        return Float32(scaled_float32_frequencies(plain, width), position_divisor=whole.factor or 1.0)
+        return Float32(
+            scaled_float32_frequencies(Scaling(base=params.base), width), position_divisor=whole.factor or 1.0
+        )
     return Float32(scaled_float32_frequencies(whole, width), factor)
 
 

@@ -23,8 +23,8 @@ _LENGTHS = ("original_max_position_embeddings", "max_position_embeddings")
 _BY_PARTS = ("factor", *_LENGTHS, "beta_fast", "beta_slow", "truncate", "truncate_rule", "ramp", "attention_factor")
 # What each type takes; everything else has no effect with it.
 TAKES: Mapping[str, tuple[str, ...]] = {
-    "default": ("frequency_form",),
-    "linear": ("factor", "linear_scaling", "frequency_form"),
+    "default": (),
+    "linear": ("factor", "linear_scaling"),
     "dynamic": ("factor", "max_position_embeddings", "seq_len", "dynamic_rule"),
     "ntk": ("factor", "mixed_b"),
     "ntk_aware": ("factor",),
@@ -57,7 +57,6 @@ SWITCHES = (
     "mscale_rule",
     "longrope_list",
     "longrope_attention",
-    "frequency_form",
     "scaling_types",
 )
 # The types that an implementation has; the caller's own lists are what its functions take by hand.

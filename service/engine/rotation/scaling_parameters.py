@@ -210,14 +210,6 @@ class ScalingRule(RotaryWidth):
             "say, as vLLM. (factor)"
         ),
     ] = None
-    frequency_form: Annotated[
-        Literal["power", "exp-log"] | None,
-        Field(
-            description="How `arithmetic=float32` has the frequencies of `default` and `linear`: `power` "
-            "1 / base^(2k / d), as PyTorch code; `exp-log` exp(-k ln(base) / (d / 2)), as MLX from a `base` (on a "
-            "processor; from `freqs` it divides by powers). (power)"
-        ),
-    ] = None
     scaling_types: Annotated[
         Literal["all", "mlx-lm", "keras-hub", "rotary-embedding-torch"] | None,
         Field(

@@ -40,7 +40,7 @@ ONE = np.float32(1.0)
 
 
 def _plain(params: Scaling, width: int) -> Singles:
-    return float32_frequencies(params.base, width, width // 2, form=params.frequency_form or "power")
+    return float32_frequencies(params.base, width, width // 2)
 
 
 def _linear(params: Scaling, width: int) -> Singles:
