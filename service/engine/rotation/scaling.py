@@ -109,6 +109,7 @@ def completed(params: P, width: int) -> P:
     """
     kind = params.rope_type
     _refuse_unknown_type(params)
+    _refuse_unasked_lists(params)
     missing = [name for name in NEEDED.get(kind, ()) if getattr(params, name) is None]
     if missing:
         raise _missing(kind, missing[0])
@@ -127,6 +128,14 @@ def _refuse_unknown_type(params: Scaling) -> None:
     if kind not in TYPES_OF.get(whose, (kind,)):
         detail = f"{whose} has no rope_type {kind}: scaling_types={whose} takes {', '.join(TYPES_OF[whose])}"
         raise Refusal("rope_type", "conflict", detail)
+
+
+def _refuse_unasked_lists(params: Scaling) -> None:
+    """The caller's own numbers are of the type that has their name; with any other they would be lost."""
+    for name in ("frequencies", "divisors"):
+        if getattr(params, name) is not None and params.rope_type != name:
+            detail = f"{name} is given and rope_type is {params.rope_type}: rope_type={name} takes them"
+            raise Refusal(name, "conflict", detail)
 
 
 def _missing(kind: str, name: str, more: str = "") -> Refusal:
