@@ -236,7 +236,7 @@ def test_vectors_are_turned_by_the_tables_of_the_same_name(usage: Any, oracle: s
     given = of_preset(of_tables, **scaling)
     own = {name: value for name, value in usage.parameters.items() if name not in of_tables.parameters}
     assert usage.parameters == {**of_tables.parameters, **own}
-    assert own.keys() <= {"attention_on", "table_dtype"}
+    assert own.keys() <= {"attention_on", "table_dtype", "xpos_centering"}
     x = np.random.default_rng(6).standard_normal((5, WIDTH)).astype(np.float32)
     tables = answer(ROPE, **HEAD, **given, offset=4093, length=5)
     expected = turned(x, tables, given, of_vectors=oracle == "mlx")

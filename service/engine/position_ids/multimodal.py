@@ -273,6 +273,16 @@ SCHEME: Scheme[Multimodal, Numbers] = Scheme(
             {**_TRANSFORMERS_4, "positions_per_second": "2", "arithmetic": "whole-seconds"},
             preset="qwen2-5-vl-4",
         ),
+        Usage(
+            "transformers 4.57, whose models add their own rate, merges and arithmetic",
+            _TRANSFORMERS_4,
+            preset="transformers-4.57",
+        ),
+        Usage(
+            "vLLM: Qwen2-VL, Qwen2.5-VL with its own rate",
+            {"advance": "max-all", "arithmetic": "float32-seconds-first"},
+            preset="vllm",
+        ),
         Usage("ERNIE-4.5-VL", {"temporal_merge_size": "2"}, preset="ernie-4-5-vl"),
         Usage(
             "Qwen2.5-Omni",

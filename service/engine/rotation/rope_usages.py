@@ -1,5 +1,7 @@
 """How implementations of RoPE scale, and how models turn, where they disagree: named sets of parameters."""
 
+from collections.abc import Iterable, Mapping
+
 from service.engine.scheme import Usage
 
 _TRANSFORMERS = {
@@ -106,7 +108,17 @@ _OF_VECTORS = {
     "rotary-embedding-torch": {"table_dtype": "float32"},
     "llama.cpp": {"table_dtype": "float32"},
 }
-TURNED = tuple(
-    Usage(usage.who, {**usage.parameters, **_OF_VECTORS.get(usage.preset, {})}, preset=usage.preset)
-    for usage in IMPLEMENTATIONS
-)
+# What a rotation on one axis has beside one on several: xPos.
+_ON_ONE_AXIS = {"rotary-embedding-torch": {"xpos_centering": "middle"}}
+
+
+def _with(usages: Iterable[Usage], more: Mapping[str, Mapping[str, str]]) -> tuple[Usage, ...]:
+    """The usages, some with more parameters."""
+    return tuple(
+        Usage(usage.who, {**usage.parameters, **more.get(usage.preset, {})}, preset=usage.preset) for usage in usages
+    )
+
+
+TURNED = _with(IMPLEMENTATIONS, _OF_VECTORS)
+ON_ONE_AXIS = _with(IMPLEMENTATIONS, _ON_ONE_AXIS)
+TURNED_ON_ONE_AXIS = _with(TURNED, _ON_ONE_AXIS)
