@@ -16,6 +16,7 @@ def scaling_notes(params: Scaling) -> list[str]:
 
 def _idle_attention(params: Scaling) -> list[str]:
     """What says how large A is, beside what comes before it."""
+    names: tuple[str, ...]
     if params.rope_type == "yarn" and params.mscale_rule == "neither":
         names, where = ("mscale", "mscale_all_dim", "attention_factor"), "with mscale_rule=neither"
     elif params.rope_type == "longrope":
