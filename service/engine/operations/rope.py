@@ -91,7 +91,7 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
         refuse_odd_shapes(name, array, 1, "(…, heads, length, dim), (length, dim) or (dim)")
         for dtype in _formats(params, array)[1:]:
             refuse_overflow(name, array, dtype)
-    width = table_width(params, arrays["q"].shape[-1])
+    width = _width(params, arrays["q"].shape[-1])
     fastest(params, width)
     amplitude(params, width, params.direction)
     if "k" in arrays and params.xpos_role == "key":
@@ -108,6 +108,18 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
 def _centred(params: ApplyRope, inputs: Inputs) -> ApplyRope:
     """The parameters with the centre of xPos."""
     return centred(params, _rows_of(params, inputs["q"].shape).length)
+
+
+def _width(params: ApplyRope, dim: int) -> int:
+    """How many channels turn; the width of a head is what the vectors have, and no parameter."""
+    try:
+        return table_width(params, dim)
+    except Refusal as refusal:
+        (fault,) = refusal.faults
+        if fault.parameter != "dim":
+            raise
+        detail = f"q has heads of {dim} channels; they turn in pairs: an even number, or rotary_dim, would do"
+        raise Refusal("/tensors/q", fault.code, detail, requested=dim) from None
 
 
 def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:

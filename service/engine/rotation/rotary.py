@@ -180,8 +180,8 @@ def centred(params: Q, length: int) -> Q:
     """
     middles = {"middle": length // 2, "middle-up": (length + 1) // 2}
     known = params.xpos_center
-    if known is None:
-        known = float(middles.get(params.xpos_centering or "zero", 0)) if params.xpos_scale_base else 0.0
+    if known is None and params.xpos_scale_base is not None:
+        known = float(middles.get(params.xpos_centering or "zero", 0))
     return params.model_copy(update={"xpos_center": known, "xpos_centering": None})
 
 
