@@ -403,3 +403,12 @@ def test_numbers_of_the_callers_own_without_their_type_are_refused(direct: Clien
     assert fault(found, name)["code"] == "conflict"
     assert f"rope_type={name}" in found["detail"]
     assert direct.get(f"{ROPE}{extension}?dim=8&length=4&{name}=1,1,1,1&rope_type={name}").status_code == 200
+
+
+def test_a_key_beside_the_block_is_told_where_it_belongs(direct: Client) -> None:
+    body = {"rope_scaling": {"type": "linear", "factor": 2}, "rope_theta": 1e6}
+    found = fault(refused(direct.post(f"{ROPE}?dim=8&length=1", json=body), "invalid-parameters"), "/rope_theta")
+    assert found["code"] == "unknown"
+    assert found["detail"] == "rope_theta stands beside rope_parameters: put it inside, or give base= in the address"
+    other = refused(direct.post(f"{ROPE}?dim=8&length=1", json={"rope_thing": 1}), "invalid-parameters")
+    assert "not known here" in fault(other, "/rope_thing")["detail"]
