@@ -412,3 +412,9 @@ def test_a_key_beside_the_block_is_told_where_it_belongs(direct: Client) -> None
     assert found["detail"] == "rope_theta stands beside rope_parameters: put it inside, or give base= in the address"
     other = refused(direct.post(f"{ROPE}?dim=8&length=1", json={"rope_thing": 1}), "invalid-parameters")
     assert "not known here" in fault(other, "/rope_thing")["detail"]
+
+
+def test_a_proportional_block_turns_a_share_of_the_whole_head(direct: Client) -> None:
+    block = {"rope_type": "proportional", "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]}
+    spelled = direct.get(f"{ROPE}?dim=8&length=2&rope_type=proportional&partial_rotary_factor=0.5").json()
+    assert posted(direct, "dim=8&length=2", {"rope_parameters": block}) == spelled
