@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from service.api.limits import Share
 from service.api.problems import Problem, echo, unknown_name
-from service.engine.scheme import Scheme
+from service.engine.scheme import Pasted, Scheme
 from service.formats.declared import Body
 from service.formats.errors import pointer_to
 from service.formats.json_reader import read_json
@@ -190,6 +190,7 @@ def _from_json(scheme: Scheme[Any, Any], body: Body) -> Given:
     positions = [array.name for array in scheme.inputs if array.name == "positions"]
     pasted = scheme.pasted.names if scheme.pasted else ()
     keys = [*scheme.in_body, *positions, *(["tensors"] if tensors else []), *pasted]
+    _refuse_misplaced(scheme.pasted, document, keys)
     _refuse_unknown_keys(document, "", keys)
     given = _object(document.get("tensors", {}), "/tensors", "tensors")
     _refuse_unknown_keys(given, "/tensors", tensors)
@@ -219,6 +220,15 @@ def _refuse_unknown_keys(given: Mapping[str, object], pointer: str, known: list[
     for name in given:
         if name not in known:
             raise _unknown_key(pointer + pointer_to(name), name, known, f"{echo(name)} is not known here")
+
+
+def _refuse_misplaced(pasted: Pasted | None, document: Mapping[str, object], known: list[str]) -> None:
+    """A key of a pasted block that stands beside it, as `rope_theta` in an older config.json."""
+    for name in document:
+        if pasted is not None and name in pasted.keys and name not in known:
+            ours = pasted.renamed.get(name, name)
+            detail = f"{name} stands beside {pasted.names[0]}: put it inside, or give {ours}= in the address"
+            raise _invalid(pointer_to(name), "unknown", detail)
 
 
 def _unknown_key(pointer: str, name: str, known: list[str], what: str) -> Problem:

@@ -72,13 +72,25 @@ def in_body(given: Mapping[str, object]) -> list[Block]:
 class Stated:
     """The parameters that a pasted block stands for, and the keys of the block that they come from.
 
-    `absent` has the keys that it could hold and does not, by the same names.
+    `absent` has the keys that it could hold and does not, by the same names. `given` is what it holds, by its own keys,
+    and `places` where.
     """
 
     block: Block | None
     parameters: dict[str, Any]
     keys: dict[str, str]
     absent: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def refuse_misfits(self, pasted: Pasted, width: int) -> None:
+        """What decides no parameter must still fit a rotation of so many channels."""
+        if self.block is None:
+            return
+        try:
+            pasted.fits(self.given, width)
+        except Refusal as error:
+            raise _placed(self.block, self.places, error) from None
 
     def refuse_twice(self, pairs: Mapping[str, str]) -> None:
         """A parameter that stands in the query as well is given twice."""
@@ -161,12 +173,22 @@ def _stated(pasted: Pasted, block: Block, common: Mapping[str, Any], own: Mappin
     try:
         parameters = pasted.parameters(flat)
     except Refusal as error:
-        (fault,) = error.faults
-        raise block.fault(places[fault.parameter], fault.code, fault.detail) from None
+        raise _placed(block, places, error) from None
     keys = {pasted.renamed.get(key, key): place for key, place in places.items()}
     within = f"{_escaped(layer)}/" if layer else ""
     absent = {key: within + key for key in pasted.keys if key not in flat}
-    return Stated(block, parameters, {name: place for name, place in keys.items() if name in parameters}, absent)
+    stated = {name: place for name, place in keys.items() if name in parameters}
+    return Stated(block, parameters, stated, absent, flat, places)
+
+
+def _placed(block: Block, places: Mapping[str, str], error: Refusal) -> Problem:
+    """The refusal of a key, where it stands."""
+    (fault,) = error.faults
+    place = block.place(places[fault.parameter])
+    numbers = {name: value for name in ("limit", "requested") if (value := getattr(fault, name)) is not None}
+    return Problem(
+        "invalid-parameters", fault.detail, [{**place, "code": fault.code, "detail": fault.detail, **numbers}]
+    )
 
 
 def _refuse_names(block: Block, layers: tuple[str, ...]) -> None:

@@ -20,7 +20,7 @@ from service.api.problems import (
 )
 from service.engine.errors import Refusal
 from service.engine.layered import Layered
-from service.engine.scheme import Params, Scheme, Tensors
+from service.engine.scheme import Params, Pasted, Scheme, Tensors
 from service.formats.format import Nonfinite, Theme
 
 REPLY_PARAMETERS = {
@@ -42,6 +42,14 @@ class Asked:
     nonfinite: Nonfinite
     theme: Theme
     stated: Mapping[str, Stated] = field(default_factory=dict)
+
+    def refuse_misfits(self, pasted: Pasted | None, params: Params) -> None:
+        """What a pasted block says beside parameters must fit the rotation that these, with all filled in, make."""
+        for layer, stated in self.stated.items():
+            own = params.layers[layer] if isinstance(params, Layered) else params
+            width = getattr(own, "rotary_dim", None)
+            if pasted is not None and width is not None:
+                stated.refuse_misfits(pasted, width)
 
     @contextmanager
     def placed(self) -> Iterator[None]:

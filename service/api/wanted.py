@@ -77,6 +77,7 @@ def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: I
     with asked.placed():
         everything = scheme.tensors(asked.params, inputs)
         params = scheme.resolve(asked.params, inputs)
+        asked.refuse_misfits(scheme.pasted, params)
     tensors = choose(everything, asked.tensor)
     form.check(tensors)
     document = statement(scheme, params, inputs)

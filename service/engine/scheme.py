@@ -78,7 +78,8 @@ class Pasted:
 
     It goes by one of `names` and holds `keys`, some of which are `renamed`; `parameters(block)` says in our words what
     it says, and its refusals name a key. `spread(block)` has an object for each type of layer where the block says in
-    another way that they differ. `outermost` has keys that are not asked in such an object, but only beside them all,
+    another way that they differ. `fits(block, width)` refuses what a rotation of so many channels cannot have though it
+    decides no parameter. `outermost` has keys that are not asked in such an object, but only beside them all,
     where a parameter has that value.
     """
 
@@ -88,6 +89,7 @@ class Pasted:
     renamed: Mapping[str, str]
     parameters: Callable[[Mapping[str, Any]], dict[str, Any]]
     spread: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    fits: Callable[[Mapping[str, Any], int], None] = lambda _block, _width: None
     outermost: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property

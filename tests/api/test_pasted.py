@@ -111,7 +111,9 @@ def test_without_one_every_layer_type_is_answered(direct: Client) -> None:
 
 
 def test_truncate_within_a_type_of_layer_is_asked_unless_the_rule_says_beside_them(direct: Client) -> None:
-    within = {"rope_parameters": {"full_attention": {**YARN, "truncate": False}, "sliding_attention": {"factor": 1}}}
+    within = {
+        "rope_parameters": {"full_attention": {**YARN, "truncate": False}, "sliding_attention": {"rope_theta": 1e4}}
+    }
     beside = {"rope_parameters": {"truncate": False, **within["rope_parameters"]}}
     for chosen in ("&truncate_rule=beside-layers", "&preset=transformers-5.24"):
         for layer in ("", "&layer_type=full_attention"):
@@ -349,3 +351,70 @@ def test_a_block_must_be_for_a_scheme_that_takes_one(direct: Client) -> None:
 def test_an_empty_body_still_lacks_something(direct: Client) -> None:
     answer = direct.post(f"{ROPE}?dim=8&length=2", json={})
     assert fault(refused(answer, "invalid-parameters"), "/positions")["code"] == "missing"
+
+
+@pytest.mark.parametrize(
+    ("block", "key", "code"),
+    [
+        ({"type": "mrope", "mrope_section": "x"}, "mrope_section", "type"),
+        ({"type": "mrope", "mrope_section": [2, 1.5, 1]}, "mrope_section", "type"),
+        ({"type": "mrope", "mrope_section": [2, True, 1]}, "mrope_section", "type"),
+        ({"type": "mrope", "mrope_section": [-1, 3, 2]}, "mrope_section", "type"),
+        ({"type": "mrope", "mrope_section": []}, "mrope_section", "type"),
+        ({"type": "mrope", "mrope_section": [1, 1, 5]}, "mrope_section", "sum"),
+        ({"type": "default", "xdrope_section": [1, 1, 1]}, "xdrope_section", "sum"),
+        ({"type": "mrope", "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.5}, "mrope_section", "sum"),
+        ({"type": "mrope", "mrope_section": [2, 1, 1], "mrope_interleaved": "x"}, "mrope_interleaved", "truth"),
+        ({"factor": 8.0}, "factor", "conflict"),
+        ({"rope_theta": 1e6, "beta_fast": 32}, "beta_fast", "conflict"),
+    ],
+)
+def test_what_decides_nothing_must_still_be_what_its_key_says(
+    direct: Client, block: dict[str, Any], key: str, code: str
+) -> None:
+    of_table = refused(direct.post(f"{ROPE}?dim=8&length=1", json={"rope_scaling": block}), "invalid-parameters")
+    assert fault(of_table, f"/rope_scaling/{key}")["code"] == code
+    body = {"tensors": {"q": [[1, 2, 3, 4, 5, 6, 7, 8]]}, "rope_scaling": block}
+    of_vectors = refused(direct.post(TURN, json=body), "invalid-parameters")
+    assert fault(of_vectors, f"/rope_scaling/{key}")["detail"] == fault(of_table, f"/rope_scaling/{key}")["detail"]
+    nested = {"full_attention": block, "sliding_attention": {"rope_type": "default"}}
+    of_layer = refused(direct.post(f"{ROPE}?dim=8&length=1", json={"rope_parameters": nested}), "invalid-parameters")
+    assert fault(of_layer, f"/rope_parameters/full_attention/{key}")["code"] == code
+
+
+def test_a_sum_that_is_wrong_is_told_with_both_numbers(direct: Client) -> None:
+    block = {"rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 5]}}
+    found = fault(refused(direct.post(f"{ROPE}?dim=8&length=1", json=block), "invalid-parameters"),
+                  "/rope_scaling/mrope_section")  # fmt: skip
+    assert (found["limit"], found["requested"]) == (4, 7)
+    assert found["detail"] == "mrope_section sums to 7, and 4 pairs turn: they must be equal"
+
+
+def test_lengths_of_a_model_need_no_type(direct: Client) -> None:
+    block = {"rope_theta": 1e6, "original_max_position_embeddings": 4096, "mrope_section": [2, 1, 1]}
+    spelled = direct.get(f"{ROPE}?dim=8&length=2&base=1e6").json()
+    assert posted(direct, "dim=8&length=2", {"rope_parameters": block})["tensors"] == spelled["tensors"]
+
+
+@pytest.mark.parametrize("extension", ["", ".npy"])
+@pytest.mark.parametrize("name", ["frequencies", "divisors"])
+def test_numbers_of_the_callers_own_without_their_type_are_refused(direct: Client, name: str, extension: str) -> None:
+    found = refused(direct.get(f"{ROPE}{extension}?dim=8&length=4&{name}=1,1,1,1"), "invalid-parameters")
+    assert fault(found, name)["code"] == "conflict"
+    assert f"rope_type={name}" in found["detail"]
+    assert direct.get(f"{ROPE}{extension}?dim=8&length=4&{name}=1,1,1,1&rope_type={name}").status_code == 200
+
+
+def test_a_key_beside_the_block_is_told_where_it_belongs(direct: Client) -> None:
+    body = {"rope_scaling": {"type": "linear", "factor": 2}, "rope_theta": 1e6}
+    found = fault(refused(direct.post(f"{ROPE}?dim=8&length=1", json=body), "invalid-parameters"), "/rope_theta")
+    assert found["code"] == "unknown"
+    assert found["detail"] == "rope_theta stands beside rope_parameters: put it inside, or give base= in the address"
+    other = refused(direct.post(f"{ROPE}?dim=8&length=1", json={"rope_thing": 1}), "invalid-parameters")
+    assert "not known here" in fault(other, "/rope_thing")["detail"]
+
+
+def test_a_proportional_block_turns_a_share_of_the_whole_head(direct: Client) -> None:
+    block = {"rope_type": "proportional", "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]}
+    spelled = direct.get(f"{ROPE}?dim=8&length=2&rope_type=proportional&partial_rotary_factor=0.5").json()
+    assert posted(direct, "dim=8&length=2", {"rope_parameters": block}) == spelled

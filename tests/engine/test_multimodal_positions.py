@@ -152,8 +152,11 @@ def test_padding_on_either_side_and_what_the_delta_counts() -> None:
     assert delta(segments, padded_length=8) == -2
     assert delta(segments, padded_length=8, delta_length="padded") == -4
     scheme = by_key("positions", "multimodal")
-    assert scheme.notes(scheme.params(segments=segments, fill=1), {}) == ["fill has no effect with no padded_length"]
-    assert scheme.notes(scheme.params(segments=segments, fill=1, padded_length=8), {}) == []
+    idle = scheme.notes(scheme.params(segments=segments, padding_side="left"), {})
+    assert idle == ["padding_side has no effect with no padded_length"]
+    # A preset states how padding would be filled, whether or not there is any.
+    assert scheme.notes(scheme.params(segments=segments, fill=1, delta_length="padded"), {}) == []
+    assert scheme.notes(scheme.params(segments=segments, padding_side="left", padded_length=8), {}) == []
 
 
 @pytest.mark.parametrize(

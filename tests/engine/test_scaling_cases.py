@@ -1,5 +1,6 @@
 """Scaled rotations known to break naive implementations, with their right answers (float64, to the digits stated)."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -202,3 +203,50 @@ def test_d25_local_and_global_layers() -> None:
         params = parameters_of_block(block)
         angles = only(ROPE, dim=256, positions=(800,), output="angles", dtype="float64", **params)
         close(angles[0, 64], expected, 1e-12)
+
+
+LONGROPE = {
+    "rope_type": "longrope",
+    "short_factor": (1.0,) * 4,
+    "long_factor": (2.0,) * 4,
+    "original_max_position_embeddings": 16,
+    "max_position_embeddings": 64,
+    "factor": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "attention"),
+    [
+        ({}, "the factor was used", (1 + math.log(2) / math.log(16)) ** 0.5),
+        ({"longrope_attention": "ratio"}, "the ratio was used", (1 + math.log(4) / math.log(16)) ** 0.5),
+        ({"longrope_attention": "own-or-ratio"}, "the ratio was used", (1 + math.log(4) / math.log(16)) ** 0.5),
+        ({"attention_factor": 3}, "neither was used, but attention_factor", 3.0),
+        ({"attention_factor": 3, "longrope_attention": "own-or-ratio"}, "neither was used, but attention_factor", 3.0),
+        (
+            {"attention_factor": 3, "longrope_attention": "ratio"},
+            "the ratio was used",
+            (1 + math.log(4) / math.log(16)) ** 0.5,
+        ),
+        ({"short_mscale": 1.5, "long_mscale": 2}, "neither was used, but short_mscale and long_mscale", 1.5),
+    ],
+)
+def test_a_note_says_which_of_factor_and_lengths_decided(given: dict[str, Any], said: str, attention: float) -> None:
+    scheme = by_key("encodings", "rope")
+    params = scheme.resolve(scheme.params(length=1, dim=8, **LONGROPE, **given), {})
+    assert scheme.facts(params, {})["attention_factor"] == pytest.approx(attention, rel=1e-15)
+    notes = scheme.notes(params, {})
+    assert notes[-1] == ("factor is 2, and max_position_embeddings / original_max_position_embeddings is 4: " + said)
+    ratio = "attention_factor has no effect with longrope_attention=ratio"
+    assert (ratio in notes) == (given.get("longrope_attention") == "ratio" and "attention_factor" in given)
+
+
+def test_a_factor_that_is_left_out_is_not_told_of() -> None:
+    scheme = by_key("encodings", "rope")
+    block = {name: value for name, value in LONGROPE.items() if name != "factor"}
+    for given in ({"longrope_attention": "ratio"}, {"attention_factor": 3}, {}):
+        assert scheme.notes(scheme.resolve(scheme.params(length=1, dim=8, **block, **given), {}), {}) == []
+    both = scheme.params(length=1, dim=8, **block, attention_factor=3, short_mscale=1.5, long_mscale=2)
+    assert scheme.notes(scheme.resolve(both, {}), {}) == [
+        "attention_factor has no effect beside short_mscale and long_mscale"
+    ]

@@ -171,3 +171,45 @@ def test_keys_alone_are_turned_as_beside_their_queries() -> None:
     scheme = by_key("apply", "rope")
     assert scheme.notes(scheme.params(xpos_role="key"), {"q": k}) == ["xpos_role has no effect with no xpos_scale_base"]
     assert scheme.notes(scheme.params(xpos_role="key", xpos_scale_base=512.0), {"q": k}) == []
+
+
+@pytest.mark.parametrize(("centering", "length", "center"), [
+    ("zero", 9, 0), ("middle", 9, 4), ("middle-up", 9, 5), ("middle", 8, 4), ("middle-up", 8, 4),
+])  # fmt: skip
+@pytest.mark.parametrize("arithmetic", ["exact", "float32"])
+@pytest.mark.parametrize("offset", [0, 40])
+def test_the_centre_by_the_number_of_positions(
+    centering: str, length: int, center: int, arithmetic: str, offset: int
+) -> None:
+    given: dict[str, Any] = {"xpos_scale_base": 512, "arithmetic": arithmetic, "offset": offset}
+    spelled, named = {**given, "xpos_center": center}, {**given, "xpos_centering": centering}
+    tables = [answer(ROPE, dim=8, length=length, **each) for each in (spelled, named)]
+    assert tables[0]["cos"].tobytes() == tables[1]["cos"].tobytes()
+    assert (
+        tables[1]["cos"][:, 0] != answer(ROPE, dim=8, length=length, **{**spelled, "xpos_center": 300})["cos"][:, 0]
+    ).all()
+    x = np.random.default_rng(1).standard_normal((2, length, 8)).astype(np.float32)
+    turned = [answer(TURN, {"q": x, "k": x}, **each) for each in (spelled, named)]
+    assert all(turned[0][name].tobytes() == turned[1][name].tobytes() for name in ("q", "k"))
+    for key, more in ((("encodings", "rope"), {"dim": 8, "length": length}), (("apply", "rope"), {})):
+        scheme, inputs = by_key(*key), {"q": x} if key[0] == "apply" else {}
+        whole = [scheme.resolve(scheme.params(**each, **more), inputs) for each in (spelled, named)]
+        assert whole[0] == whole[1]
+        both = scheme.resolve(scheme.params(**named, **more, xpos_center=3), inputs)
+        assert both.xpos_center == 3  # what is stated wins over a preset's rule
+
+
+def test_no_xpos_no_centre() -> None:
+    scheme = by_key("encodings", "rope")
+    plain, named = (scheme.params(dim=8, length=9, **more) for more in ({}, {"xpos_centering": "middle"}))
+    assert scheme.resolve(plain, {}) == scheme.resolve(named, {})
+    assert scheme.notes(named, {}) == []
+    frequencies = scheme.params(dim=8, output="frequencies", xpos_scale_base=512, xpos_centering="middle")
+    assert scheme.resolve(frequencies, {}).xpos_center == 0
+    # Tables are shared by requests of one centre, not by those of one rule.
+    keys = []
+    for length in (9, 8, 5):
+        shared = scheme.sequence(scheme.params(dim=8, length=length, xpos_scale_base=512, xpos_centering="middle"), {})
+        assert shared is not None
+        keys.append(shared.key)
+    assert keys[0] == keys[1] != keys[2]

@@ -1,8 +1,10 @@
-"""M-RoPE positions of transformers 4.57.1, frozen: `python -m tests.golden.make_multimodal`.
+"""Positions of transformers 4.57.1, frozen: `python -m tests.golden.make_multimodal`.
 
 That release goes on behind every position so far, where later ones go on by the longer side of a grid. It is not the
 release that the other files name, so this file is made with a copy of it before all else on the path, and never again.
-`model.seed.positions` is (3, tokens), `model.seed.delta` its rope delta, `model.seed.segments` what was asked (JSON).
+`model.seed.positions` is (3, tokens), `model.seed.delta` its rope delta, `model.seed.segments` what was asked (JSON);
+`model.seed.SIDE.positions` and `.delta` are those of the same with `PADDING` masked tokens on a side.
+`generation.positions` are what generation makes of `generation.mask`.
 """
 
 import json
@@ -16,6 +18,7 @@ from tests.golden.frozen import Numbers, library, save
 IMAGE, VIDEO, START = 900, 901, 902
 MODELS = {"qwen2_vl": "Qwen2VLModel", "qwen2_5_vl": "Qwen2_5_VLModel", "qwen3_vl": "Qwen3VLModel"}
 SEEDS = range(6)
+PADDING = 5
 Segments = list[dict[str, Any]]
 
 
@@ -39,8 +42,8 @@ def sequence(seed: int, by_frames: bool) -> Segments:
     return [*segments, {"type": "text", "tokens": 3}]
 
 
-def rope_index(model: str, segments: Segments) -> tuple[Any, Any]:
-    """What the library makes of them: the last token of text before something seen is its begin marker."""
+def rope_index(model: str, segments: Segments, left: int = 0, right: int = 0) -> tuple[Any, Any]:
+    """What the library makes of them, padded: the last token of text before something seen is its begin marker."""
     ids: list[int] = []
     images, videos, seconds = [], [], []
     for each in segments:
@@ -58,6 +61,8 @@ def rope_index(model: str, segments: Segments) -> tuple[Any, Any]:
         elif "of_a_video" not in each:
             images.append(each["grid"])
     ids[-1] = 7
+    mask = [0] * left + [1] * len(ids) + [0] * right
+    ids = [0] * left + ids + [0] * right
     tensor = library("torch").tensor
     config = SimpleNamespace(
         vision_config=SimpleNamespace(spatial_merge_size=2, tokens_per_second=2),
@@ -72,14 +77,31 @@ def rope_index(model: str, segments: Segments) -> tuple[Any, Any]:
         tensor([ids]),
         image_grid_thw=tensor(images) if images else None,
         video_grid_thw=tensor(videos) if videos else None,
+        attention_mask=tensor([mask]),
         **given,
     )
     return positions[:, 0].numpy(), delta[0, 0].numpy()
 
 
+def generation() -> Numbers:
+    """Position ids that `generate` prepares for a model that takes them."""
+    torch = library("torch")
+    mask = np.random.default_rng(4).integers(0, 2, (5, 9))
+    mask[0], mask[1, :4], mask[2, 5:] = 0, 0, 0
+
+    def forward(input_ids: Any, position_ids: Any = None, attention_mask: Any = None) -> None:
+        """What the library reads the names of."""
+
+    model = SimpleNamespace(config=SimpleNamespace(is_encoder_decoder=False), forward=forward)
+    ids = torch.zeros(mask.shape, dtype=torch.long)
+    prepare = library("transformers.generation.utils").GenerationMixin.prepare_inputs_for_generation
+    made = prepare(model, ids, attention_mask=torch.tensor(mask), cache_position=torch.arange(9))
+    return {"generation.mask": mask, "generation.positions": made["position_ids"].numpy()}
+
+
 def build() -> Numbers:
     """Every model on every sequence."""
-    numbers: Numbers = {}
+    numbers: Numbers = generation()
     for model in MODELS:
         for seed in SEEDS:
             segments = sequence(seed, by_frames=model == "qwen3_vl")
@@ -87,6 +109,10 @@ def build() -> Numbers:
             plain = [{key: value for key, value in each.items() if key != "of_a_video"} for each in segments]
             numbers[f"{model}.{seed}.positions"] = positions
             numbers[f"{model}.{seed}.delta"] = delta
+            for side in ("left", "right"):
+                padded, delta = rope_index(model, segments, **{side: PADDING})
+                numbers[f"{model}.{seed}.{side}.positions"] = padded
+                numbers[f"{model}.{seed}.{side}.delta"] = delta
             numbers[f"{model}.{seed}.segments"] = np.array(json.dumps(plain))
     return numbers
 

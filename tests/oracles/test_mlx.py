@@ -1,7 +1,7 @@
 """Turned vectors against MLX, live: both pairings, positions scaled, the attention factor on vectors as mlx-lm has it.
 
-`mx.fast.rope` on a processor rounds cos and sin, the products and their sum to the number format of the vectors; in
-float32 its frequencies, powers of two, differ from ours by a few ulp.
+`mx.fast.rope` on a processor rounds cos and sin, the products and their sum to the number format of the vectors. From
+`freqs` its frequencies are ours; from a base they come of an exponential of its own, of which each build has another.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Usage
-from tests.engine.answers import Array, only
+from tests.engine.answers import Array, answer, only
 from tests.golden.frozen import library
 from tests.oracles.usages import proves
 
@@ -64,6 +64,25 @@ def test_rope(usage: Usage, oracle: int, pairing: str, factor: float, dtype: str
     )
     given: dict[str, Any] = {**usage.parameters, "rope_type": "linear", "factor": factor}
     compare(only(TURN, {"q": x}, **given, pairing=pairing, rotary_dim=48, offset=oracle), theirs)
+
+
+@pytest.mark.parametrize("at", [1000, 100_000])
+@pytest.mark.parametrize("base", [10_000.0, 500_000.0])
+@proves("encodings/rope", {"mlx": 64})
+def test_cosines_far_out(usage: Usage, oracle: int, base: float, at: int) -> None:
+    """From `freqs` they are ours. From a base they are not, by up to 8 ulp of a frequency, as the preset says."""
+    x = np.zeros((1, 1, 1, oracle), np.float32)
+    x[..., : oracle // 2] = 1  # turns into cosines and sines
+    periods = base ** (mx().arange(0, oracle, 2, dtype=mx().float32) / oracle)
+    given: dict[str, Any] = {"traditional": False, "scale": 1.0, "offset": at}
+    listed = to_numpy(mx().fast.rope(to_mlx(x), oracle, base=None, freqs=periods, **given))[0, 0, 0]
+    based = to_numpy(mx().fast.rope(to_mlx(x), oracle, base=base, **given))[0, 0, 0]
+    tables = answer("encodings/rope", **usage.parameters, base=base, dim=oracle, positions=(at,), columns="half")
+    ours = np.concatenate([tables["cos"][0], tables["sin"][0]])
+    # Where both have the same bits of a period the cosine is within an ulp or two; a power may be an ulp off.
+    assert (np.abs(ours - listed) <= 1.2e-7).mean() > 0.6
+    assert np.abs(ours - listed).max() <= 2.0**-23 * at
+    assert 2.0**-26 * at < np.abs(ours - based).max() <= 8 * 2.0**-23 * at
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

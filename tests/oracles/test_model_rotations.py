@@ -129,6 +129,58 @@ def test_a_model_turns_as_its_preset(usage: Usage, oracle: Model, dtype: str) ->
     compare(dtype, ours, theirs, {"q": q, "k": k})
 
 
+# Both are set in every file that DeepSeek released; A is not 1 here, so that it shows.
+DEEPSEEK_YARN = {
+    "rope_type": "yarn",
+    "factor": 40.0,
+    "original_max_position_embeddings": 64,
+    "mscale": 1.0,
+    "mscale_all_dim": 0.5,
+}
+
+
+@pytest.mark.parametrize("scaling", [{}, DEEPSEEK_YARN], ids=["default", "yarn"])
+@pytest.mark.parametrize("dtype", FORMATS)
+@proves("apply/rope", {"deepseek": "deepseek-v2"})
+def test_the_preset_of_deepseek_turns_as_deepseek(
+    usage: Usage, oracle: str, dtype: str, scaling: dict[str, Any]
+) -> None:
+    model = replace(
+        MODELS[oracle], config={"widths": {**LATENT["widths"], "max_position_embeddings": 2560}, "rope": scaling}
+    )
+    q, k = vectors(model.dim, dtype)
+    theirs = dict(zip("qk", model.turned(to_torch(q), to_torch(k)), strict=True))
+    ours = answer("apply/rope", {"q": q, "k": k}, positions=POSITIONS, **usage.parameters, **scaling)
+    compare(dtype, ours, theirs, {"q": q, "k": k})
+
+
+@pytest.mark.parametrize("length", [16, 20])
+@proves("encodings/rope", {"transformers-5.24": ("phimoe", "Phimoe")})
+def test_phimoes_own_module(usage: Usage, oracle: tuple[str, str], length: int) -> None:
+    """Beyond the trained length it still divides by the short list, and takes the amplitude of the long one."""
+    folder, prefix = oracle
+    block = {
+        "rope_type": "longrope",
+        "short_factor": [1.0, 1.1, 1.2, 1.3],
+        "long_factor": [2.0, 3.0, 4.0, 5.0],
+        "short_mscale": 1.1,
+        "long_mscale": 1.3,
+        "original_max_position_embeddings": 16,
+    }
+    owner = f"transformers.models.{folder}"
+    config = getattr(library(f"{owner}.configuration_{folder}"), f"{prefix}Config")(
+        hidden_size=8, num_attention_heads=1, max_position_embeddings=64, rope_parameters={"rope_theta": 1e4, **block}
+    )
+    torch = library("torch")
+    module = getattr(library(f"{owner}.modeling_{folder}"), f"{prefix}RotaryEmbedding")(config)
+    theirs = module(torch.zeros(1), torch.arange(length)[None])
+    own = {name: tuple(value) if isinstance(value, list) else value for name, value in block.items()}
+    given = {**usage.parameters, **own, "max_position_embeddings": 64, "seq_len": length}
+    ours = answer("encodings/rope", dim=8, length=length, **given)
+    for wave, table in zip(("cos", "sin"), theirs, strict=True):
+        assert np.abs(ours[wave] - table[0].numpy()).max() <= 1e-6
+
+
 @proves("encodings/rope", {"llama-4": MODELS["llama-4"]})
 def test_llama_4s_complex_table(usage: Usage, oracle: Model) -> None:
     theirs = library("torch").view_as_real(replace(oracle, base=500_000.0).tables(library("torch").float32)).numpy()[0]

@@ -325,6 +325,34 @@ def marked(ids: list[int], segments: Segments, token: int, count: int, start: in
     segments += [{"type": "text", "tokens": 1}, part, {"type": "text", "tokens": 1}]
 
 
+@pytest.mark.parametrize("place", ["left", "right"])
+@proves("positions/multimodal", {"qwen2-5-omni": ("qwen2_5_omni", 1), "qwen3-omni": ("qwen3_omni_moe", 0)})
+def test_padding_of_omni_models(direct: Client, usage: Usage, oracle: tuple[str, int], place: str) -> None:
+    """Qwen2.5-Omni leaves padding at 1, Qwen3-Omni at 0; both count the tokens alone."""
+    model, fill = oracle
+    name = {"qwen2_5_omni": "Qwen2_5Omni", "qwen3_omni_moe": "Qwen3OmniMoe"}[model]
+    cls, self = omni_self(model, f"{name}PreTrainedModelForConditionalGeneration", 25)
+    row = [7, 7, MARKS["vision_start"], *[MARKS["image"]] * 6, MARKS["vision_end"], 7]
+    segments: Segments = [
+        {"type": "text", "tokens": 3},
+        {"type": "image", "grid": [4, 6]},
+        {"type": "text", "tokens": 2},
+    ]
+    mask = [1] * len(row)
+    padded, mask = ([0] * 4 + row, [0] * 4 + mask) if place == "left" else (row + [0] * 4, mask + [0] * 4)
+    theirs, delta = cls.get_rope_index(
+        self,
+        torch().tensor([padded]),
+        image_grid_thw=torch().tensor([[1, 4, 6]]),
+        video_grid_thw=None,
+        attention_mask=torch().tensor([mask]),
+    )
+    assert (theirs[:, 0, 0 if place == "left" else -1] == fill).all()
+    own: dict[str, Any] = {"preset": usage.preset, "padded_length": len(padded), "padding_side": place}
+    assert np.array_equal(ours(direct, segments, **own), theirs[:, 0].numpy())
+    assert our_delta(direct, segments, **own) == float(delta)
+
+
 @pytest.mark.parametrize("sound_in_video", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 @proves(

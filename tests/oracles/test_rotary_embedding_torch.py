@@ -130,6 +130,16 @@ def test_xpos_of_queries_and_of_keys_alone() -> None:
     assert np.abs(only(TURN, {"q": k}, **given) - alone).max() > 1e-2
 
 
+@pytest.mark.parametrize("length", [9, 70])
+@proves(TURN, {"rotary-embedding-torch": "rotate_queries_and_keys"})
+def test_the_preset_has_xpos_in_the_middle(usage: Usage, oracle: str, length: int) -> None:
+    q, k = (each[:, :, :length].copy() for each in (vectors(24), vectors(24)[:, ::-1]))
+    theirs = getattr(embedding(24, use_xpos=True), oracle)(torch().tensor(q), torch().tensor(k))
+    ours = answer(TURN, {"q": q, "k": k}, **usage.parameters, xpos_scale_base=512)
+    for name, turned in zip("qk", theirs, strict=True):
+        assert np.abs(ours[name] - turned.detach().numpy()).max() <= 8 * (length * 3 * EPS + 9 * EPS)
+
+
 @pytest.mark.parametrize("grid", [(3, 5), (16, 7)])
 @proves("encodings/rope-axes", {"rotary-embedding-torch-pixels": "get_axial_freqs"})
 def test_pixels(usage: Usage, oracle: str, grid: tuple[int, int]) -> None:

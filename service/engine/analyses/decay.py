@@ -16,8 +16,8 @@ from service.engine.numbers.reals import Reals
 from service.engine.numbers.sines import Angles
 from service.engine.quantities import DType, HeadDim, Heads, Length
 from service.engine.rotation.rotary import Rotary, fastest, resolved, table_width
-from service.engine.rotation.scaling import scaling_notes
 from service.engine.rotation.scaling_exact import plain, scaled_frequencies
+from service.engine.rotation.scaling_notes import scaling_notes
 from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensor, Tensors, Usage, unused

@@ -11,7 +11,7 @@ from service.engine.positions import Positioned, Values, part, where
 from service.engine.quantities import Arithmetic, HeadDim
 from service.engine.rotation.rope_block import ROPE_BLOCK
 from service.engine.rotation.rotary import Rotary, fastest, resolved, rotary_angles, rotary_facts, table_width
-from service.engine.rotation.scaling import scaling_notes
+from service.engine.rotation.scaling_notes import scaling_notes
 from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rounding import BFLOAT16, DTYPES, nearest
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage

@@ -11,8 +11,8 @@ from service.engine.numbers.reals import Reals, pi
 from service.engine.quantities import DType, ExactInteger, HeadDim
 from service.engine.rotation.rope_block import ROPE_BLOCK
 from service.engine.rotation.rotary import Rotary, fastest, resolved, table_width
-from service.engine.rotation.scaling import scaling_notes
 from service.engine.rotation.scaling_exact import scaled_frequencies
+from service.engine.rotation.scaling_notes import scaling_notes
 from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Tensor, Tensors, Usage

@@ -11,9 +11,10 @@ from service.engine.positions import POSITIONS_INPUT, Positioned, part, sequence
 from service.engine.quantities import Columns, DType, HeadDim
 from service.engine.rotation.rope_block import ROPE_BLOCK
 from service.engine.rotation.rope_formulas import FORMULAS
-from service.engine.rotation.rope_usages import IMPLEMENTATIONS
+from service.engine.rotation.rope_usages import ON_ONE_AXIS
 from service.engine.rotation.rotary import (
     Rotary,
+    centred,
     divisors,
     fastest,
     refuse_far_xpos,
@@ -68,7 +69,8 @@ def _tensors(params: Rope, inputs: Inputs) -> Tensors:
     if params.output == "angles":
         refuse_overflow(fast * places.farthest, params.dtype, "the largest angle")
         return {"angles": Tensor((*places.axes, "frequency"), (*places.shape, width // 2), params.dtype)}
-    refuse_far_xpos(params, width, places.values, params.dtype, params.xpos_role)
+    middle = centred(params, places.shape[-1])
+    refuse_far_xpos(middle, width, places.values, params.dtype, params.xpos_role)
     if params.output == "complex":
         return {"complex": Tensor((*places.axes, "frequency", "part"), (*places.shape, width // 2, 2), params.dtype)}
     columns = width if params.columns == "full" else width // 2
@@ -76,8 +78,14 @@ def _tensors(params: Rope, inputs: Inputs) -> Tensors:
     return {"cos": table, "sin": table}
 
 
-def _prepare(params: Rope, _inputs: Inputs) -> Angles:
-    return rotary_angles(params, table_width(params, params.dim), role=params.xpos_role)
+def _centred(params: Rope, inputs: Inputs) -> Rope:
+    """The parameters with the centre of xPos; outputs without positions have none."""
+    return centred(params, 0 if params.output in PER_PAIR else where(params, inputs).shape[-1])
+
+
+def _prepare(params: Rope, inputs: Inputs) -> Angles:
+    whole = _centred(params, inputs)
+    return rotary_angles(whole, table_width(whole, whole.dim), role=whole.xpos_role)
 
 
 def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, stop: int) -> Array:
@@ -108,7 +116,7 @@ def _parts(params: Rope, inputs: Inputs, state: Angles, pairs: int, start: int, 
 
 
 def _sequence(params: Rope, inputs: Inputs) -> Sequence | None:
-    found = None if params.output in PER_PAIR else sequence(params, inputs)
+    found = None if params.output in PER_PAIR else sequence(_centred(params, inputs), inputs)
     if found is None or params.output != "complex":
         return found
     return Sequence(found.key, found.start * table_width(params, params.dim) // 2)
@@ -129,8 +137,8 @@ def _notes(params: Rope, _inputs: Inputs) -> list[str]:
     return rotary_notes(params) + unused(params, without[params.output], f"output={params.output}")
 
 
-def _resolve(params: Rope, _inputs: Inputs) -> Rope:
-    return resolved(params, params.dim)
+def _resolve(params: Rope, inputs: Inputs) -> Rope:
+    return resolved(_centred(params, inputs), params.dim)
 
 
 DESCRIPTION = f"""\
@@ -234,7 +242,7 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
             {"output": "complex", "base": "500000", "arithmetic": "float32"},
             preset="llama-4",
         ),
-        *IMPLEMENTATIONS,
+        *ON_ONE_AXIS,
     ),
     properties={
         "distance": "scores depend on differences of positions alone",

@@ -13,11 +13,12 @@ from service.engine.positions import Values
 from service.engine.quantities import Pairing
 from service.engine.rotation.rope_block import ROPE_BLOCK
 from service.engine.rotation.rope_formulas import FORMULAS
-from service.engine.rotation.rope_usages import ROTATIONS, TURNED
+from service.engine.rotation.rope_usages import ROTATIONS, TURNED_ON_ONE_AXIS
 from service.engine.rotation.rotary import (
     Rotary,
     amplitude,
     amplitude_in,
+    centred,
     fastest,
     pair_members,
     refuse_far_xpos,
@@ -90,7 +91,7 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
         refuse_odd_shapes(name, array, 1, "(…, heads, length, dim), (length, dim) or (dim)")
         for dtype in _formats(params, array)[1:]:
             refuse_overflow(name, array, dtype)
-    width = table_width(params, arrays["q"].shape[-1])
+    width = _width(params, arrays["q"].shape[-1])
     fastest(params, width)
     amplitude(params, width, params.direction)
     if "k" in arrays and params.xpos_role == "key":
@@ -104,8 +105,26 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
     return width
 
 
+def _centred(params: ApplyRope, inputs: Inputs) -> ApplyRope:
+    """The parameters with the centre of xPos."""
+    return centred(params, _rows_of(params, inputs["q"].shape).length)
+
+
+def _width(params: ApplyRope, dim: int) -> int:
+    """How many channels turn; the width of a head is what the vectors have, and no parameter."""
+    try:
+        return table_width(params, dim)
+    except Refusal as refusal:
+        (fault,) = refusal.faults
+        if fault.parameter != "dim":
+            raise
+        detail = f"q has heads of {dim} channels; they turn in pairs: an even number, or rotary_dim, would do"
+        raise Refusal("/tensors/q", fault.code, detail, requested=dim) from None
+
+
 def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:
     width = _check(params, inputs)
+    params = _centred(params, inputs)
     arrays = queries_and_keys(inputs)
     at, _ = distances_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
     for name, array in arrays.items():
@@ -116,6 +135,7 @@ def _tensors(params: ApplyRope, inputs: Inputs) -> Tensors:
 
 def _prepare(params: ApplyRope, inputs: Inputs) -> Turn:
     width = _check(params, inputs)
+    params = _centred(params, inputs)
     arrays = queries_and_keys(inputs)
     at, batches = distances_of(params, inputs, {name: _rows_of(params, array.shape) for name, array in arrays.items()})
     factors = factors_of(params, amplitude(params, width, params.direction), params.direction)
@@ -172,7 +192,7 @@ def _facts(params: ApplyRope, inputs: Inputs) -> Facts:
 
 
 def _resolve(params: ApplyRope, inputs: Inputs) -> ApplyRope:
-    whole = resolved(params, inputs["q"].shape[-1])
+    whole = resolved(_centred(params, inputs), inputs["q"].shape[-1])
     return whole.model_copy(update={"output_pairing": params.output_pairing or params.pairing})
 
 
@@ -266,7 +286,7 @@ SCHEME: Scheme[ApplyRope, Turn] = Scheme(
         Usage("Llama, Mistral, Qwen, Gemma and most models in Hugging Face form", {"pairing": "half"}),
         Usage("GPT-J, CodeGen (rotary_dim 64)", {"pairing": "interleaved", "rotary_dim": "64"}, preset="gptj"),
         *ROTATIONS,
-        *TURNED,
+        *TURNED_ON_ONE_AXIS,
     ),
     properties={"learned parameters": "none", "norm": "kept, times the attention factor"},
 )

@@ -104,6 +104,7 @@ SCHEME: Scheme[FromMask, Booleans] = Scheme(
     ),
     used_by=(
         Usage("transformers 5 generate", {"fill": "0"}, preset="transformers"),
+        Usage("transformers 4.57 generate", {"fill": "1"}, preset="transformers-4.57"),
         Usage(
             "RoBERTa, XLM-R, CamemBERT, Longformer, LayoutLMv3, MPNet, ESM, from input_ids; OPT, BioGPT, from a mask",
             {"offset": "2", "fill": "1"},

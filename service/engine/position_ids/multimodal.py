@@ -183,10 +183,11 @@ def _facts(params: Multimodal, _inputs: Inputs) -> Facts:
 
 
 def _notes(params: Multimodal, _inputs: Inputs) -> list[str]:
-    if params.padded_length is None:
-        return unused(params, ("padding_side", "fill", "delta_length"), "no padded_length")
-    return []
+    # `fill` and `delta_length` are conventions that a preset states whether or not there is padding.
+    return unused(params, ("padding_side",), "no padded_length") if params.padded_length is None else []
 
+
+_TRANSFORMERS_4 = {"advance": "max-all", "fill": "1", "delta_length": "padded"}
 
 DESCRIPTION = """\
 Three positions for each token, on the axes of time, height and width. The body lists the sequence part by part:
@@ -263,14 +264,24 @@ SCHEME: Scheme[Multimodal, Numbers] = Scheme(
     ),
     used_by=(
         Usage("Qwen2-VL, Qwen3-VL, Qwen3.5, GLM-4V in transformers 5", {"advance": "max-hw"}, preset="qwen2-vl"),
-        Usage("Qwen2-VL, Qwen3-VL in transformers 4", {"advance": "max-all"}, preset="qwen2-vl-4"),
+        Usage("Qwen2-VL, Qwen3-VL in transformers 4", _TRANSFORMERS_4, preset="qwen2-vl-4"),
         Usage(
             "Qwen2.5-VL in transformers 5", {"positions_per_second": "2", "arithmetic": "float32"}, preset="qwen2-5-vl"
         ),
         Usage(
             "Qwen2.5-VL in transformers 4",
-            {"advance": "max-all", "positions_per_second": "2", "arithmetic": "whole-seconds"},
+            {**_TRANSFORMERS_4, "positions_per_second": "2", "arithmetic": "whole-seconds"},
             preset="qwen2-5-vl-4",
+        ),
+        Usage(
+            "transformers 4.57, whose models add their own rate, merges and arithmetic",
+            _TRANSFORMERS_4,
+            preset="transformers-4.57",
+        ),
+        Usage(
+            "vLLM: Qwen2-VL, Qwen2.5-VL with its own rate",
+            {"advance": "max-all", "arithmetic": "float32-seconds-first"},
+            preset="vllm",
         ),
         Usage("ERNIE-4.5-VL", {"temporal_merge_size": "2"}, preset="ernie-4-5-vl"),
         Usage(
@@ -280,6 +291,7 @@ SCHEME: Scheme[Multimodal, Numbers] = Scheme(
                 "positions_per_second": "25",
                 "arithmetic": "float32-seconds-first",
                 "interleave": "windows",
+                "fill": "1",
             },
             preset="qwen2-5-omni",
         ),

@@ -16,6 +16,9 @@ SPELLINGS: Mapping[str, Mapping[str, str]] = {
 }
 RENAMED: Mapping[str, str] = {"type": "rope_type", "rope_theta": "base"}
 # Keys about other things than frequencies: which axis a pair follows, and a factor on queries.
+SECTIONS = ("mrope_section", "xdrope_section")
+MOST_SECTIONS = 8
+TRUTHS = ("mrope_interleaved", "interleaved")
 OF_AXES: Mapping[str, str] = {
     "mrope_section": "sections",
     "xdrope_section": "sections",
@@ -24,6 +27,7 @@ OF_AXES: Mapping[str, str] = {
 # What is not asked within the object of a type of layer, where a parameter says so.
 OUTERMOST: Mapping[str, tuple[str, str]] = {"truncate": ("truncate_rule", "beside-layers")}
 ASIDE = (*OF_AXES, "interleaved", "llama_4_scaling_beta")
+LENGTHS = ("original_max_position_embeddings", "max_position_embeddings", "seq_len")
 LOCAL = "rope_local_base_freq"
 KEYS = ("rope_type", *RENAMED, "partial_rotary_factor", *PARAMETERS, *ASIDE)
 
@@ -44,6 +48,8 @@ def _type(given: Mapping[str, Any]) -> dict[str, Any]:
     """What the block says of its type, in either spelling; an alpha makes `dynamic` NTK-aware, as in HunYuan."""
     spelled = {key: _spelling(given[key]) for key in ("rope_type", "type") if key in given}
     named = list(spelled.values())
+    if not named:
+        _refuse_scaling_of_no_type(given)
     if len(named) == 2 and named[0] != named[1]:
         raise Refusal(
             "type",
@@ -52,6 +58,15 @@ def _type(given: Mapping[str, Any]) -> dict[str, Any]:
         )
     found = named[0] if named else {}
     return {"rope_type": "ntk_alpha"} if found.get("rope_type") == "dynamic" and given.get("alpha") else dict(found)
+
+
+def _refuse_scaling_of_no_type(given: Mapping[str, Any]) -> None:
+    """A factor has no meaning of its own; lengths describe a model, scaled or not, and what stands beside the objects
+    of types of layer is said of those that are scaled."""
+    idle = next((key for key in given if key in PARAMETERS and key not in (*LENGTHS, *OUTERMOST)), None)
+    if idle is not None:
+        detail = f"{idle} is a part of a scaling, and neither rope_type nor type says which: add one, or leave it out"
+        raise Refusal(idle, "conflict", detail)
 
 
 def _spelling(name: object) -> Mapping[str, object]:
@@ -70,6 +85,36 @@ def _spread(block: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"full_attention": own, "sliding_attention": {"rope_type": "default", "rope_theta": block[LOCAL]}}
 
 
+def _of_one_axis(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a rotation on one axis; what the block says of axes must be that, though nothing follows from it.
+
+    >>> _of_one_axis({"type": "mrope", "mrope_section": [2, 1, 1]})
+    {'rope_type': 'default'}
+    """
+    for key in SECTIONS:
+        if block.get(key) is not None and not _is_sections(block[key]):
+            detail = f"{key} must be a list of whole numbers, the pairs of each axis, such as [16,24,24]"
+            raise Refusal(key, "type", detail)
+    for key in TRUTHS:
+        if block.get(key) is not None and not isinstance(block[key], bool):
+            raise Refusal(key, "truth", f"{key}: true or false is needed")
+    return parameters_of_block(block)
+
+
+def _is_sections(value: object) -> bool:
+    if not isinstance(value, list) or not 1 <= len(value) <= MOST_SECTIONS:
+        return False
+    return all(type(each) is int and each >= 0 for each in value)
+
+
+def _sections_fit(block: Mapping[str, Any], width: int) -> None:
+    """Sections are of the pairs that turn, all of them."""
+    for key in SECTIONS:
+        if block.get(key) is not None and sum(block[key]) != width // 2:
+            detail = f"{key} sums to {sum(block[key])}, and {width // 2} pairs turn: they must be equal"
+            raise Refusal(key, "sum", detail, limit=width // 2, requested=sum(block[key]))
+
+
 ROPE_BLOCK = Pasted(
     names=("rope_parameters", "rope_scaling"),
     description="The block of that name in a Hugging Face `config.json`, pasted as it is: `type` or `rope_type`, "
@@ -79,8 +124,9 @@ ROPE_BLOCK = Pasted(
     "`sliding_attention`, which is not scaled.",
     keys=KEYS,
     renamed=RENAMED,
-    parameters=parameters_of_block,
+    parameters=_of_one_axis,
     spread=_spread,
+    fits=_sections_fit,
     outermost=OUTERMOST,
 )
 
@@ -92,7 +138,7 @@ def _axes_of_block(block: Mapping[str, Any]) -> dict[str, Any]:
     {'rope_type': 'default', 'sections': [2, 1, 1], 'section_rule': 'interleaved'}
     """
     given = {key: value for key, value in block.items() if value is not None}
-    sections = {key: given[key] for key in ("mrope_section", "xdrope_section") if key in given}
+    sections = {key: given[key] for key in SECTIONS if key in given}
     if len(set(map(repr, sections.values()))) > 1:
         detail = "mrope_section and xdrope_section say the same thing, and they differ: give one of them"
         raise Refusal("xdrope_section", "conflict", detail)

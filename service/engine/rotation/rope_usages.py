@@ -1,5 +1,7 @@
 """How implementations of RoPE scale, and how models turn, where they disagree: named sets of parameters."""
 
+from collections.abc import Iterable, Mapping
+
 from service.engine.scheme import Usage
 
 _TRANSFORMERS = {
@@ -15,7 +17,7 @@ _TRANSFORMERS = {
 IMPLEMENTATIONS = (
     Usage(
         "transformers 5.24 (`seq_len`: the largest position + 1)",
-        {**_TRANSFORMERS, "truncate_rule": "beside-layers"},
+        {**_TRANSFORMERS, "truncate_rule": "beside-layers", "longrope_list": "short-beside-mscale"},
         preset="transformers-5.24",
     ),
     Usage(
@@ -29,12 +31,13 @@ IMPLEMENTATIONS = (
         preset="vllm",
     ),
     Usage(
-        "DeepSeek V2 and V3, vLLM's deepseek_yarn",
-        {"arithmetic": "float32", "truncate_rule": "always", "mscale_rule": "each"},
+        "DeepSeek V2 and V3, DeepSeek's own code (transformers: deepseek-v2, deepseek-v3)",
+        {"arithmetic": "float32", "pairing": "interleaved", "truncate_rule": "always", "mscale_rule": "each"},
         preset="deepseek",
     ),
     Usage(
-        "MLX and mlx-lm",
+        "MLX and mlx-lm: frequencies as mx.fast.rope has them from `freqs` (from `base` it has an exponential of its "
+        "own, of which each may be 8 ulp off)",
         {
             "arithmetic": "float32",
             "linear_scaling": "position",
@@ -42,13 +45,28 @@ IMPLEMENTATIONS = (
             "mscale_rule": "each",
             "longrope_list": "long",
             "longrope_attention": "ratio",
+            "scaling_types": "mlx-lm",
         },
         preset="mlx",
     ),
-    Usage("keras-hub", {"arithmetic": "float32", "dynamic_rule": "uniform"}, preset="keras-hub"),
+    Usage(
+        "keras-hub",
+        {
+            "arithmetic": "float32",
+            "dynamic_rule": "uniform",
+            "mscale_rule": "neither",
+            "scaling_types": "keras-hub",
+        },
+        preset="keras-hub",
+    ),
     Usage(
         "rotary-embedding-torch, x-transformers",
-        {"arithmetic": "float32", "pairing": "interleaved", "linear_scaling": "position"},
+        {
+            "arithmetic": "float32",
+            "pairing": "interleaved",
+            "linear_scaling": "position",
+            "scaling_types": "rotary-embedding-torch",
+        },
         preset="rotary-embedding-torch",
     ),
     Usage("llama.cpp, ggml", {"arithmetic": "ggml", "truncate_rule": "always"}, preset="llama.cpp"),
@@ -85,11 +103,22 @@ ROTATIONS = (
 # What turned vectors have beside their tables: where the attention factor is, and the number formats of roundings.
 _OF_VECTORS = {
     "mlx": {"attention_on": "vectors"},
+    "deepseek": {"table_dtype": "float32"},
     "keras-hub": {"attention_on": "rounded-tables"},
     "rotary-embedding-torch": {"table_dtype": "float32"},
     "llama.cpp": {"table_dtype": "float32"},
 }
-TURNED = tuple(
-    Usage(usage.who, {**usage.parameters, **_OF_VECTORS.get(usage.preset, {})}, preset=usage.preset)
-    for usage in IMPLEMENTATIONS
-)
+# What a rotation on one axis has beside one on several: xPos.
+_ON_ONE_AXIS = {"rotary-embedding-torch": {"xpos_centering": "middle"}}
+
+
+def _with(usages: Iterable[Usage], more: Mapping[str, Mapping[str, str]]) -> tuple[Usage, ...]:
+    """The usages, some with more parameters."""
+    return tuple(
+        Usage(usage.who, {**usage.parameters, **more.get(usage.preset, {})}, preset=usage.preset) for usage in usages
+    )
+
+
+TURNED = _with(IMPLEMENTATIONS, _OF_VECTORS)
+ON_ONE_AXIS = _with(IMPLEMENTATIONS, _ON_ONE_AXIS)
+TURNED_ON_ONE_AXIS = _with(TURNED, _ON_ONE_AXIS)

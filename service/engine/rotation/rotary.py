@@ -13,7 +13,7 @@ from service.engine.numbers.reals import MANY_DIGITS
 from service.engine.positions import Values, Where
 from service.engine.quantities import Arithmetic, Origin, Pairing, Real
 from service.engine.rotation.rotary_width import rotary_width
-from service.engine.rotation.scaling import PER_PAIR, completed, list_used, scaling_notes
+from service.engine.rotation.scaling import PER_PAIR, completed, list_used
 from service.engine.rotation.scaling_exact import (
     attention_factor,
     effective_base,
@@ -24,6 +24,7 @@ from service.engine.rotation.scaling_exact import (
     scaled_frequencies,
     turning_pairs,
 )
+from service.engine.rotation.scaling_notes import scaling_notes
 from service.engine.rotation.scaling_parameters import Scaling
 from service.engine.rotation.scaling_single import (
     GGML_TYPES,
@@ -56,12 +57,16 @@ class Rotary(Scaling):
         Field(ge=1, le=1e6, description="xPos: B, the positions over which amplitudes fall (512; left out: no xPos)."),
     ] = None
     xpos_center: Annotated[
-        Origin,
+        Origin | None,
+        Field(description="xPos: c, the position whose amplitude is 1 (by xpos_centering; without it 0)."),
+    ] = None
+    xpos_centering: Annotated[
+        Literal["zero", "middle", "middle-up"] | None,
         Field(
-            description="xPos: c, the position whose amplitude is 1. x-transformers: length // 2; torchscale: "
-            "(length + 1) // 2."
+            description="xPos: where c is unless xpos_center says it, of n positions: `zero` 0; `middle` n // 2, as "
+            "rotary-embedding-torch and x-transformers; `middle-up` (n + 1) // 2, as torchscale. (zero)"
         ),
-    ] = 0.0
+    ] = None
 
 
 R = TypeVar("R", bound=Scaling)
@@ -164,12 +169,28 @@ def amplitude_in(params: Rotary, width: int, direction: str, dtype: str) -> Arra
     return factor if direction == "forward" else nearest(1 / factor.astype(np.float64), DTYPES[dtype])
 
 
+Q = TypeVar("Q", bound=Rotary)
+
+
+def centred(params: Q, length: int) -> Q:
+    """The parameters with the centre of xPos filled in, for so many positions.
+
+    >>> centred(Rotary(xpos_scale_base=512, xpos_centering="middle"), 9).xpos_center
+    4.0
+    """
+    middles = {"middle": length // 2, "middle-up": (length + 1) // 2}
+    known = params.xpos_center
+    if known is None and params.xpos_scale_base is not None:
+        known = float(middles.get(params.xpos_centering or "zero", 0))
+    return params.model_copy(update={"xpos_center": known, "xpos_centering": None})
+
+
 def decay_of(params: Rotary, width: int, role: Role, direction: str = "forward") -> Decay | None:
     """xPos, if it is wanted."""
     if params.xpos_scale_base is None:
         return None
     # A shift multiplies by zeta_k^(distance / B): no position is special.
-    center = 0.0 if direction == "shift" else params.xpos_center
+    center = 0.0 if direction == "shift" else params.xpos_center or 0.0
     decay = Decay(width, params.xpos_scale_base, center, role)
     return decay.reversed() if direction == "inverse" else decay
 
@@ -237,7 +258,7 @@ def rotary_facts(params: Rotary, dim: int) -> Facts:
         facts["effective_base"] = float(base)
     if whole.ramp in ("channels", "inverted"):
         facts["ramp_low"], facts["ramp_high"] = (float(end) for end in ramp_ends(whole, width))
-    if whole.rope_type == "yarn" and whole.mscale_all_dim:
+    if whole.rope_type == "yarn" and whole.mscale_all_dim and whole.mscale_rule != "neither":
         # DeepSeek multiplies its softmax scale by this; it is no part of the tables.
         with localcontext(MANY_DIGITS):
             facts["softmax_factor"] = float(magnitude(whole.factor or 1.0, whole.mscale_all_dim) ** 2)

@@ -57,7 +57,14 @@ SWITCHES = (
     "mscale_rule",
     "longrope_list",
     "longrope_attention",
+    "scaling_types",
 )
+# The types that an implementation has; the caller's own lists are what its functions take by hand.
+TYPES_OF: Mapping[str, tuple[str, ...]] = {
+    "mlx-lm": ("default", "linear", "yarn", "longrope", "llama3", "proportional", "frequencies", "divisors"),
+    "keras-hub": ("default", "linear", "dynamic", "yarn"),
+    "rotary-embedding-torch": ("default", "linear", "ntk_aware", "frequencies"),
+}
 # Those that say how much, of which an idle one is worth a word.
 PARAMETERS = tuple(
     name for name in Scaling.model_fields if name in {part for parts in TAKES.values() for part in parts} - {*SWITCHES}
@@ -101,6 +108,8 @@ def completed(params: P, width: int) -> P:
     (4.0, 32.0, True)
     """
     kind = params.rope_type
+    _refuse_unknown_type(params)
+    _refuse_unasked_lists(params)
     missing = [name for name in NEEDED.get(kind, ()) if getattr(params, name) is None]
     if missing:
         raise _missing(kind, missing[0])
@@ -112,6 +121,21 @@ def completed(params: P, width: int) -> P:
     _refuse_lists(whole, width)
     _refuse_meaningless(whole, width)
     return whole
+
+
+def _refuse_unknown_type(params: Scaling) -> None:
+    whose, kind = params.scaling_types or "all", params.rope_type
+    if kind not in TYPES_OF.get(whose, (kind,)):
+        detail = f"{whose} has no rope_type {kind}: scaling_types={whose} takes {', '.join(TYPES_OF[whose])}"
+        raise Refusal("rope_type", "conflict", detail)
+
+
+def _refuse_unasked_lists(params: Scaling) -> None:
+    """The caller's own numbers are of the type that has their name; with any other they would be lost."""
+    for name in ("frequencies", "divisors"):
+        if getattr(params, name) is not None and params.rope_type != name:
+            detail = f"{name} is given and rope_type is {params.rope_type}: rope_type={name} takes them"
+            raise Refusal(name, "conflict", detail)
 
 
 def _missing(kind: str, name: str, more: str = "") -> Refusal:
@@ -144,7 +168,12 @@ def _lengths(params: Scaling) -> dict[str, Any]:
 
 def _has_own_attention(params: Scaling) -> bool:
     """Whether `longrope` says what A is, so that nothing follows from a factor."""
-    return params.attention_factor is not None or None not in (params.short_mscale, params.long_mscale)
+    return params.attention_factor is not None or has_own_mscales(params)
+
+
+def has_own_mscales(params: Scaling) -> bool:
+    """Whether `longrope` has an A of its own on both sides of the trained length."""
+    return None not in (params.short_mscale, params.long_mscale)
 
 
 def _ratio(largest: int, trained: int) -> float:
@@ -213,22 +242,6 @@ def list_used(params: Scaling) -> Literal["short", "long"]:
     """Which list of `longrope` (completed) divides the frequencies."""
     if params.longrope_list in ("short", "long"):
         return params.longrope_list
+    if params.longrope_list == "short-beside-mscale" and has_own_mscales(params):
+        return "short"
     return "long" if takes_long_list(params) else "short"
-
-
-def scaling_notes(params: Scaling) -> list[str]:
-    """What deserves saying about the scaling: parameters without effect, and a factor that its lengths contradict."""
-    kind = params.rope_type
-    idle = [name for name in PARAMETERS if name not in TAKES[kind]]
-    notes = [f"{name} has no effect with rope_type={kind}" for name in idle if getattr(params, name) is not None]
-    if params.truncate is False and params.truncate_rule == "always" and "truncate" in TAKES[kind]:
-        notes.append("truncate=false has no effect with truncate_rule=always")
-    trained, largest = params.original_max_position_embeddings, params.max_position_embeddings
-    if kind in ("yarn", "longrope", "ntk_by_parts") and trained and largest and params.factor is not None:
-        ratio = largest / trained
-        if ratio not in (1, params.factor):
-            notes.append(
-                f"factor is {params.factor:g}, and max_position_embeddings / original_max_position_embeddings is "
-                f"{ratio:g}: the factor was used"
-            )
-    return notes

@@ -208,7 +208,9 @@ def magnitude(factor: float, strength: float) -> Decimal:
 def _yarn_attention(params: Scaling) -> Decimal:
     """m(s, mscale) / m(s, mscale_all_dim), where both are given; m(s, 1) otherwise."""
     factor, numerator, denominator = given(params.factor), params.mscale, params.mscale_all_dim
-    if params.mscale_rule == "each":
+    if params.mscale_rule == "neither":
+        numerator, denominator = 1.0, 0.0
+    elif params.mscale_rule == "each":
         numerator = 1.0 if numerator is None else numerator
         denominator = denominator or 0.0
     elif not (numerator and denominator):
@@ -240,6 +242,8 @@ def attention_factor(params: Scaling) -> Decimal:
     """
     if params.rope_type == "longrope":
         return _longrope_attention(params)
+    if params.rope_type == "yarn" and params.mscale_rule == "neither":
+        return _yarn_attention(params)
     if params.rope_type in ("yarn", "ntk_by_parts", "frequencies", "divisors") and params.attention_factor is not None:
         return real(params.attention_factor)
     return _yarn_attention(params) if params.rope_type == "yarn" else Decimal(1)

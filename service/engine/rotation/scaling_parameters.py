@@ -186,18 +186,20 @@ class ScalingRule(RotaryWidth):
         ),
     ] = None
     mscale_rule: Annotated[
-        Literal["both", "each"] | None,
+        Literal["both", "each", "neither"] | None,
         Field(
             description="`yarn` with mscale or mscale_all_dim alone: `both` transformers, which counts them only "
-            "together; `each` DeepSeek's own code, vLLM's deepseek_yarn and MLX (defaults 1 and 0). (both)"
+            "together; `each` DeepSeek's own code, vLLM's deepseek_yarn and MLX (defaults 1 and 0); `neither` "
+            "keras-hub, whose A is 1 + 0.1 ln s whatever they and attention_factor say. (both)"
         ),
     ] = None
     longrope_list: Annotated[
-        Literal["by-length", "short", "long"] | None,
+        Literal["by-length", "short", "long", "short-beside-mscale"] | None,
         Field(
             description="Which list `longrope` takes: `by-length` long where seq_len > L0, as transformers (vLLM: "
-            "where its max_model_len is); `long` always, as MLX; `short` always, as transformers 5.24 does for PhiMoE. "
-            "(by-length)"
+            "where its max_model_len is); `long` always, as MLX; `short` always; `short-beside-mscale` short where "
+            "short_mscale and long_mscale are given (A still goes by length), as transformers 5.24 does for PhiMoE, "
+            "else by length. (by-length)"
         ),
     ] = None
     longrope_attention: Annotated[
@@ -206,6 +208,13 @@ class ScalingRule(RotaryWidth):
             description="Where A of `longrope` comes from: `factor` attention_factor, else factor, as transformers; "
             "`own-or-ratio` attention_factor, else Lmax / L0, as transformers 4.57; `ratio` Lmax / L0 whatever those "
             "say, as vLLM. (factor)"
+        ),
+    ] = None
+    scaling_types: Annotated[
+        Literal["all", "mlx-lm", "keras-hub", "rotary-embedding-torch"] | None,
+        Field(
+            description="Whose types of scaling may be asked for: `all`, or those that an implementation has. What it "
+            "lacks is refused: mlx-lm fails there, and keras-hub would leave frequencies unscaled. (all)"
         ),
     ] = None
 

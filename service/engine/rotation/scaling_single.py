@@ -206,8 +206,8 @@ def attention_in_steps(params: Scaling, dtype: np.dtype[np.generic]) -> Array:
     def rounded(number: float) -> Array:
         return nearest(np.array([number]), dtype)
 
-    stated = (params.attention_factor, params.mscale, params.mscale_all_dim)
-    if params.rope_type != "yarn" or stated != (None, None, None):
+    stated = {params.attention_factor, params.mscale, params.mscale_all_dim}
+    if params.rope_type != "yarn" or (params.mscale_rule != "neither" and stated != {None}):
         return rounded(float(attention_factor(params)))
     logarithm = values(Reals.of([rounded(given(params.factor)).item()]).logarithm(), dtype).item()
     product = rounded(rounded(0.1).item() * logarithm).item()
