@@ -18,13 +18,20 @@ from service.models.sizes import grid, size
 PER_AXIS = {"frequencies": "per-axis"}
 COLUMN_FIRST = {"frequencies": "per-axis", "section_order": [1, 0]}
 SAM = {**COLUMN_FIRST, "pairing": "interleaved"}
+CENTRES = {
+    **PER_AXIS,
+    "coordinates": "unit-centres",
+    "angle_factor": "two-pi",
+    "arithmetic": "exact",
+    "note": "class and register tokens before the patches do not turn: the rotation is for the patches alone",
+}
 
 # parameters of encodings/rope-axes by model type; "merge" names the key of the side of the blocks patches come in.
 AXIAL: Mapping[str, Mapping[str, Any]] = {
     "edgetam_video": {**SAM, "memory": True},
     "efficientloftr": {**PER_AXIS, "section_rule": "alternating", "pairing": "interleaved", "offset": 1, "whole": True},
-    "eomt_dinov3": {**PER_AXIS, "coordinates": "unit-centres", "angle_factor": "two-pi", "arithmetic": "exact"},
-    "dinov3_vit": {**PER_AXIS, "coordinates": "unit-centres", "angle_factor": "two-pi", "arithmetic": "exact"},
+    "eomt_dinov3": CENTRES,
+    "dinov3_vit": CENTRES,
     "gemma4_vision": {**COLUMN_FIRST, "pairing": "half-per-axis"},
     "inkling2_vision": {**COLUMN_FIRST, "pairing": "interleaved", "offset": 1},
     "kimi_k25_vision": {**COLUMN_FIRST, "section_rule": "alternating"},
@@ -39,7 +46,7 @@ AXIAL: Mapping[str, Mapping[str, Any]] = {
     "sam2_video": {**SAM, "memory": True},
     "sam3_tracker_video": {**SAM, "memory": True},
     "sam3_vit_model": {**SAM, "merge": None, "note": "positions are scaled to window_size along each axis"},
-    "sapiens2": {**PER_AXIS, "coordinates": "unit-centres", "angle_factor": "two-pi", "arithmetic": "exact"},
+    "sapiens2": CENTRES,
     "step3p5_vision": COLUMN_FIRST,
 }
 OURS = ("merge", "note", "thirds", "memory", "whole")
@@ -64,7 +71,7 @@ def axial(reading: Reading, context: Context) -> list[Use]:
     example = _example(reading, merge.value if merge else 1, row)
     of_tables = ("coordinates", "spatial_merge_size", "class_token", "offset")
     shared = {name: value for name, value in parameters.items() if name not in of_tables}
-    rotation = {name: value for name, value in parameters.items() if name not in ("dim", "coordinates")}
+    rotation = {name: value for name, value in parameters.items() if name != "dim"}
     tables = ask("encodings", "rope-axes", {**parameters, "grid": example})
     notes = [
         *_ignored(reading),
