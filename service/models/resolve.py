@@ -101,7 +101,7 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
         raise Refusal(reading.where, "too_deep", f"configurations are nested more than {MOST_DEPTH} deep")
     uses: list[Use] = []
     for key, part in reading.type.parts.items():
-        inner = _part(reading, key, part)
+        inner = None if key in reading.type.rule.get("unused", ()) else _part(reading, key, part)
         if inner is not None:
             uses += _walk(inner, Context(context.options, _role(key, context.role)), depth + 1)
     family = family_of(reading.type)

@@ -1,6 +1,9 @@
 """What plans say of parts that are easily overlooked, against those parts of transformers, live."""
 
 import json
+import re
+import warnings
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -9,7 +12,8 @@ import pytest
 
 from tests.clients import Client
 from tests.golden.frozen import library
-from tests.models.fixtures import resolved
+from tests.golden.make_model_tables import classes, model_class
+from tests.models.fixtures import fetched, resolved
 from tests.oracles.answers import Array, posted
 
 pytestmark = pytest.mark.oracle
@@ -55,3 +59,73 @@ def test_patches_turn_by_their_centres(direct: Client, name: str) -> None:
     ours = sent(direct, use["addresses"]["rotation"], q=np.ascontiguousarray(q[:, :, 5:]))["q"]
     assert np.array_equal(theirs[:, :, :5], q[:, :, :5])
     assert np.abs(ours - theirs[:, :, 5:]).max() <= 1e-4 < np.abs(q[:, :, 5:] - theirs[:, :, 5:]).max()
+
+
+POSITION = re.compile(r"pos_?emb|position|positional|rel_pos|level_embed|queries_embedder|reference_point_embed")
+NOT = re.compile(r"bias|query_pos_head|norm|gate$|projection|no_memory")
+HOLDERS: Mapping[str, Mapping[str, Any]] = {
+    "clvp": {}, "cohere_asr": {}, "git": {}, "grounding-dino": {}, "llama4_vision_model": {"num_hidden_layers": 1},
+    "lw_detr": {}, "mask2former": {}, "maskformer": {}, "mllama_vision_model": {}, "oneformer": {}, "sam2_video": {},
+    "sam_hq_vision_model": {"image_size": 64, "window_size": 3, "global_attn_indexes": [1], "num_hidden_layers": 2},
+    "sam_vision_model": {"image_size": 96, "window_size": 5, "global_attn_indexes": [0], "num_hidden_layers": 2},
+    "slanext_vision": {"image_size": 64, "window_size": 3, "global_attn_indexes": [1], "num_hidden_layers": 2},
+    "tvp": {}, "xclip": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_every_trained_table_is_in_the_plan(direct: Client, name: str) -> None:
+    """Names of the class's own tensors, whose shapes alone are made: none of positions is left out."""
+    torch, keys = library("torch"), HOLDERS[name]
+    config = configured(name, **keys)
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = model_class(name, config, classes())(config)
+    theirs = {
+        tuple(axis for axis in tensor.shape if axis != 1)
+        for tensor_name, tensor in model.named_parameters()
+        if POSITION.search(tensor_name) and not NOT.search(tensor_name)
+    }
+    tables = [use["facts"].get("table", ()) for use in uses(direct, name, **keys)]
+    assert theirs
+    assert theirs <= {tuple(axis for axis in table if axis != 1) for table in tables}
+
+
+def test_the_distances_of_sam(direct: Client) -> None:
+    """The bias of two layers, made of the table's rows that the plan names, against the class's own."""
+    torch = library("torch")
+    keys = {"image_size": 96, "window_size": 5, "global_attn_indexes": [0], "num_hidden_layers": 2, "hidden_size": 32,
+            "num_attention_heads": 2, "mlp_dim": 8, "output_channels": 8}  # fmt: skip
+    torch.manual_seed(0)
+    model = modeling("sam").SamVisionEncoder(configured("sam_vision_model", **keys)).eval()
+    for layer, side, label in ((0, 6, "full_attention"), (1, 5, "window_attention")):
+        attention = model.layers[layer].attn
+        tables = {"rows": torch.randn(2 * side - 1, 16), "columns": torch.randn(2 * side - 1, 16)}
+        q = torch.randn(2, side * side, 16)
+        theirs = attention.get_decomposed_rel_pos(q, tables["rows"], tables["columns"], (side, side), (side, side))
+        found = [use for use in uses(direct, "sam_vision_model", **keys) if use["layer_type"] == label]
+        queries, ours = q.numpy().reshape(2, side, side, 16), np.zeros((2, side, side, side, side), np.float32)
+        for use in found:
+            assert use["layers"] == [layer]
+            axis = use["facts"]["axis"]
+            [rows] = fetched(direct, use["addresses"]["rows"]).values()
+            picked = tables[axis].numpy()[rows]
+            ours += (
+                np.einsum("bhwc,hkc->bhwk", queries, picked)[..., :, None]
+                if axis == "rows"
+                else np.einsum("bhwc,wkc->bhwk", queries, picked)[..., None, :]
+            )
+        assert np.abs(ours - theirs.numpy()).max() <= 1e-4
+
+
+def test_places_in_the_decoder_of_grounding_dino(direct: Client) -> None:
+    """The sinusoids of boxes and of the text's tokens, by the class's own function."""
+    torch = library("torch")
+    encode = modeling("grounding_dino").encode_sinusoidal_position_embedding
+    found = [use for use in uses(direct, "grounding-dino") if use["encoding"] == "detr-boxes"]
+    for use, points, width in zip(
+        found, (np.arange(5.0)[:, None], np.linspace(0, 1, 12).reshape(3, 4)), (256, 128), strict=True
+    ):
+        theirs = encode(torch.tensor(points, dtype=torch.float32), num_pos_feats=width).numpy()
+        ours = sent(direct, use["addresses"]["tables"], positions=points.astype(np.float32))["encoding"]
+        assert np.abs(ours - theirs).max() <= 5e-6

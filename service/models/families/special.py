@@ -10,6 +10,7 @@ from service.models.context import Context
 from service.models.families.local import attention_windows, gpt_neo
 from service.models.families.relative import xlnet
 from service.models.families.rotations import clvp, esm_atoms, musicflamingo, vjepa2
+from service.models.families.sam import sam_distances
 from service.models.families.timm import timm
 from service.models.families.towers import (
     boxes,
@@ -249,6 +250,7 @@ SPECIAL: Mapping[str, Special] = {
     "perceiver": perceiver,
     "pvt": pvt,
     "reformer": reformer,
+    "sam_distances": sam_distances,
     "sam_prompt": sam_prompt,
     "spectrogram": spectrogram,
     "swin": swin,
