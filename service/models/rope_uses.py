@@ -149,7 +149,7 @@ def _with(reading: Reading, context: Context, group: Group, block: Block, notes:
         layer_type=group.label,
         layers=group.layers,
         parameters=parameters,
-        facts={**_facts(reading, tables, block), **_label(reading, group), **facts},
+        facts={**_facts(reading, tables, block, axes), **_label(reading, group), **facts},
         notes=(*notes, *extra, *said, *more, *_notes(reading, tables)),
         window=window,
         addresses=addresses,
@@ -178,10 +178,12 @@ def _addresses(shared: Mapping[str, Value], parameters: Mapping[str, Value], tab
     }
 
 
-def _facts(reading: Reading, tables: Asked, block: Block) -> dict[str, Any]:
+def _facts(reading: Reading, tables: Asked, block: Block, axes: Mapping[str, Address]) -> dict[str, Any]:
     facts: dict[str, Any] = dict(tables.facts())
     if not reading.type.rule.get("softmax_factor"):
         facts.pop("softmax_factor", None)
+    if axes and "sections" in reading.type.rule["mrope"]:
+        facts["mrope_section"] = reading.type.rule["mrope"]["sections"]
     for name in ("mrope_section", "xdrope_section"):
         if block.value(name) is not None:
             facts["mrope_section"] = block.value(name)

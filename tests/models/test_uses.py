@@ -8,7 +8,7 @@ import pytest
 
 from service.models import Address, Use, resolve
 from service.models.families.axial import AXIAL
-from tests.engine.answers import only
+from tests.engine.answers import answer, only
 from tests.models.plans import refusal
 
 QUADRUPLE = {"hidden_size": 128, "num_attention_heads": 2, "image_size": 64, "patch_size": 16}
@@ -128,3 +128,22 @@ def test_what_queries_of_detectors_are_told_of_places() -> None:
         assert [use.encoding for use in found if use.role == "decoder-attention"] == [encoding]
     assert {use.encoding for use in uses("grounding-dino", embedding_init_target=False)} & {"learned"}
     assert not [use for use in uses("maskformer") if use.scope.startswith("/decoder_config")]
+
+
+SECTIONED = ("qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text", "qwen2_5_omni_talker", "paddleocr_vl_text")
+
+
+@pytest.mark.parametrize("name", SECTIONED)
+def test_sections_that_the_class_assumes(name: str) -> None:
+    """Without mrope_section the first 16 pairs are of time, 24 of rows, 24 of columns."""
+    use = uses(name, hidden_size=1024, num_attention_heads=8, head_dim=128)[0]
+    assert use.facts["mrope_section"] == [16, 24, 24]
+    cosines = answer("encodings/rope-axes", None, **query(use.addresses["axes"]))["cos"]
+    place, base = 1 * 12 + 2 * 4 + 3, use.parameters["base"].value
+    for pair, position in ((15, 1), (16, 2), (39, 2), (40, 3), (63, 3)):
+        assert cosines[place, pair] == pytest.approx(np.cos(position * base ** (-pair / 64)), abs=1e-6)
+    stated = uses(name, head_dim=128, rope_scaling={"type": "mrope", "mrope_section": [32, 16, 16]})[0]
+    assert stated.facts["mrope_section"] == [32, 16, 16]
+    narrow = uses(name, hidden_size=64, num_attention_heads=4, head_dim=16)[0]
+    assert "axes" not in narrow.addresses
+    assert any("state mrope_section" in note for note in narrow.notes)

@@ -4,6 +4,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping
+from inspect import getsource
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -129,3 +130,23 @@ def test_places_in_the_decoder_of_grounding_dino(direct: Client) -> None:
         theirs = encode(torch.tensor(points, dtype=torch.float32), num_pos_feats=width).numpy()
         ours = sent(direct, use["addresses"]["tables"], positions=points.astype(np.float32))["encoding"]
         assert np.abs(ours - theirs).max() <= 5e-6
+
+
+@pytest.mark.parametrize("name", ["qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text", "paddleocr_vl_text"])
+def test_sections_that_the_class_assumes(direct: Client, name: str) -> None:
+    """Cosines at frames, rows and columns that differ, without mrope_section in the file."""
+    torch = library("torch")
+    keys = {"hidden_size": 256, "num_attention_heads": 2, "num_hidden_layers": 1, "head_dim": 128}
+    config_class = library("transformers").CONFIG_MAPPING[name]
+    config = config_class(**{key: value for key, value in keys.items() if hasattr(config_class(), key)})
+    owner = library(config_class.__module__.replace(".configuration_", ".modeling_"))
+    [rotary] = [
+        each
+        for label, each in vars(owner).items()
+        if label.endswith("RotaryEmbedding") and "mrope_section" in getsource(each)
+    ]
+    at = np.stack(np.meshgrid(range(2), range(3), range(4), indexing="ij")).reshape(3, 1, -1)
+    theirs = rotary(config)(torch.zeros(1, 1, 8), torch.tensor(at))[0].numpy()
+    [use] = [use for use in uses(direct, name, **keys) if "axes" in use["addresses"]]
+    ours = fetched(direct, use["addresses"]["axes"])["cos"]
+    assert np.abs(ours - theirs.reshape(ours.shape)).max() <= 1e-6
