@@ -1,7 +1,8 @@
 """What a caller wants of a plan, and what a family of models is told besides the configuration."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 Preset = Literal["transformers-5.24", "vllm", "llama.cpp"]
 PRESETS: tuple[Preset, ...] = ("transformers-5.24", "vllm", "llama.cpp")
@@ -19,10 +20,11 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The options, and the role of the part of the model that is being read."""
+    """The options, and of the part of the model that is being read its role and what the whole does with it."""
 
     options: Options
     role: str = "text-attention"
+    told: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def length(self) -> str:

@@ -103,7 +103,8 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
     for key, part in reading.type.parts.items():
         inner = None if key in reading.type.rule.get("unused", ()) else _part(reading, key, part)
         if inner is not None:
-            uses += _walk(inner, Context(context.options, _role(key, context.role)), depth + 1)
+            told = reading.type.rule.get("tells", {}).get(key, {})
+            uses += _walk(inner, Context(context.options, _role(key, context.role), told), depth + 1)
     family = family_of(reading.type)
     context = replace(context, role=_own_role(reading, context.role))
     uses = [*positions(reading, context), *(family(reading, context) if family else ()), *uses]

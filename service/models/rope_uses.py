@@ -8,7 +8,7 @@ from service.engine.errors import Refusal
 from service.models.addresses import Asked, ask
 from service.models.context import Context
 from service.models.layer_rules import numbers_of, turning
-from service.models.layers import WITHOUT_ATTENTION, layer_types
+from service.models.layers import WITHOUT_ATTENTION, layer_types, of_kinds
 from service.models.per_layer import Entry, entries, of_layer, same
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading
@@ -18,7 +18,7 @@ from service.models.rope_parameters import parameters_of
 from service.models.sections import sections_address
 from service.models.stacks import CROSS, cross_attention, of_stacks
 from service.models.temperatures import temperature_of
-from service.models.windows import mask_addresses, window_of
+from service.models.windows import asked_for, mask_addresses, window_of
 
 # What only the rotation knows, and tables have no use for.
 OF_ROTATION = ("output_pairing", "table_dtype", "compute_dtype", "rotary_channels")
@@ -42,7 +42,7 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
     for group in _groups(reading, labels):
         layer = of_layer(reading, group.own)
         block = _block_of(reading, found.blocks, group)
-        notes = tuple(dict.fromkeys([*found.notes, *(block.notes if block else ())]))
+        notes = tuple(dict.fromkeys([*found.notes, *(block.notes if block else ()), *_unread(reading)]))
         if group.label == CROSS:
             uses.append(cross_attention(reading, context, group.layers))
         elif block is None or not group.turns:
@@ -50,6 +50,16 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
         else:
             uses.append(_with(layer, context, group, block, notes))
     return of_stacks(reading, context, uses)
+
+
+def _unread(reading: Reading) -> list[str]:
+    """Kinds of layers, and their window, in the file of a class that has one kind."""
+    if of_kinds(reading):
+        return []
+    read = "slides" in reading.type.rule or "sliding_window" in reading.type.fields
+    keys = ("layer_types",) if read else ("layer_types", "sliding_window")
+    given = [key for key in keys if reading.document.get(key) is not None]
+    return [f"{key} is read by nothing in this class: all its layers are of one kind" for key in given]
 
 
 def _groups(reading: Reading, labels: Sequence[str] | None) -> list[Group]:
@@ -129,6 +139,8 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
 
 def _with(reading: Reading, context: Context, group: Group, block: Block, notes: tuple[str, ...]) -> Use:
     parameters, extra = parameters_of(reading, group.label, block, context)
+    if "offset" in context.told:
+        parameters = {**parameters, "offset": Value(context.told["offset"], "class default", reading.where or "/")}
     shared = {name: value for name, value in parameters.items() if name not in OF_ROTATION}
     tables = _asked(shared, context)
     window, size = window_of(reading, group.label, context)
@@ -150,7 +162,7 @@ def _with(reading: Reading, context: Context, group: Group, block: Block, notes:
         layers=group.layers,
         parameters=parameters,
         facts={**_facts(reading, tables, block, axes), **_label(reading, group), **facts},
-        notes=(*notes, *extra, *said, *more, *_notes(reading, tables)),
+        notes=(*notes, *extra, *said, *more, *_told(reading, context, group), *_notes(reading, tables)),
         window=window,
         addresses=addresses,
     )
@@ -169,7 +181,7 @@ def _asked(shared: Mapping[str, Value], context: Context) -> Asked:
 
 
 def _addresses(shared: Mapping[str, Value], parameters: Mapping[str, Value], tables: Asked) -> dict[str, Address]:
-    unplaced = {name: value for name, value in shared.items() if name != "pairing"}
+    unplaced = {name: value for name, value in shared.items() if name not in ("pairing", "offset")}
     rotation = {name: value for name, value in parameters.items() if name != "dim"}
     return {
         "tables": tables.address(),
@@ -198,4 +210,15 @@ def _label(reading: Reading, group: Group) -> dict[str, Any]:
 
 def _notes(reading: Reading, tables: Asked) -> list[str]:
     own = reading.type.rule.get("notes", [])
-    return [*own, *tables.notes()]
+    asked = [reading.type.rule["asked_note"]] if "asked_note" in reading.type.rule and asked_for(reading) else []
+    return [*own, *asked, *tables.notes()]
+
+
+def _told(reading: Reading, context: Context, group: Group) -> list[str]:
+    """What the whole model does with the masks of its text model."""
+    told = context.told
+    for key, wanted in told.get("when", {}).items():
+        found = reading.find(key)
+        if found is None or found.value != wanted:
+            return []
+    return [*told.get("notes", ()), *told.get("notes_of", {}).get(group.label or "null", ())]

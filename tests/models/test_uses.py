@@ -6,9 +6,9 @@ from urllib.parse import parse_qsl, urlsplit
 import numpy as np
 import pytest
 
-from service.models import Address, Use, resolve
+from service.models import Address, Options, Use, resolve
 from service.models.families.axial import AXIAL
-from tests.engine.answers import answer, only
+from tests.engine.answers import Array, answer, only
 from tests.models.plans import refusal
 
 QUADRUPLE = {"hidden_size": 128, "num_attention_heads": 2, "image_size": 64, "patch_size": 16}
@@ -147,3 +147,114 @@ def test_sections_that_the_class_assumes(name: str) -> None:
     narrow = uses(name, hidden_size=64, num_attention_heads=4, head_dim=16)[0]
     assert "axes" not in narrow.addresses
     assert any("state mrope_section" in note for note in narrow.notes)
+
+
+def seen(use: Use, length: int = 14) -> Array:
+    """Which keys a query sees, by the mask of the use."""
+    given = {**query(use.addresses["mask"]), "length": str(length)}
+    name = urlsplit(use.addresses["mask"].href).path.removeprefix("/v1/")
+    padding = {"attention_mask": np.ones(length, bool)} if name == "masks/padding" else None
+    mask = only(name, padding, **{key: each for key, each in given.items() if padding is None or key != "length"})
+    return np.broadcast_to(mask.astype(bool).reshape(-1, length), (length, length))
+
+
+def band(behind: int, ahead: int, length: int = 14) -> Array:
+    rows, columns = np.mgrid[:length, :length]
+    found: Array = (columns - rows >= -behind) & (columns - rows <= ahead)
+    return found
+
+
+SLIDING, FULL = {"layer_types": ["sliding_attention"]}, {"layer_types": ["full_attention"]}
+# How far transformers' own models of one layer were seen to see, behind and ahead, of 14 tokens.
+SEEN: dict[str, tuple[str, dict[str, Any], tuple[int, int]]] = {
+    "EmbeddingGemma": ("gemma3_text", {**FULL, "use_bidirectional_attention": True}, (13, 13)),
+    "EmbeddingGemma, 4": (
+        "gemma3_text",
+        {**SLIDING, "use_bidirectional_attention": True, "sliding_window": 4},
+        (2, 2),
+    ),
+    "gemma4": ("gemma4_text", {**FULL, "use_bidirectional_attention": "all"}, (13, 13)),
+    "gemma4, vision": ("gemma4_text", {**FULL, "use_bidirectional_attention": "vision"}, (13, 0)),
+    "gemma": ("gemma", {"use_bidirectional_attention": True}, (13, 13)),
+    "gemma2": ("gemma2", {**FULL, "use_bidirectional_attention": True}, (13, 0)),
+    "llama": ("llama", {"is_causal": False}, (13, 13)),
+    "llama, listed": ("llama", {**SLIDING, "sliding_window": 3}, (13, 0)),
+    "mistral": ("mistral", {"is_causal": False, "sliding_window": 4}, (4, 4)),
+    "mistral, listed": ("mistral", {**FULL, "sliding_window": 4}, (3, 0)),
+    "gemma2, sliding": ("gemma2", {**SLIDING, "is_causal": False, "sliding_window": 4}, (4, 4)),
+}
+
+
+@pytest.mark.parametrize("case", SEEN)
+def test_which_tokens_a_layer_sees(case: str) -> None:
+    name, keys, (behind, ahead) = SEEN[case]
+    [use] = [use for use in uses(name, num_hidden_layers=1, **keys) if "mask" in use.addresses]
+    assert np.array_equal(seen(use), band(behind, ahead))
+
+
+def test_windows_of_gemma_4_that_sees_both_ways() -> None:
+    """Its class turns 5 into 5 // 2 + 1, and the mask counts that many on either side."""
+    keys = {"num_hidden_layers": 6, "use_bidirectional_attention": "all", "sliding_window": 5}
+    [sliding] = [use for use in uses("gemma4_text", **keys) if use.layer_type == "sliding_attention"]
+    assert np.array_equal(seen(sliding), band(3, 3))
+
+
+def test_kinds_of_layers_that_a_class_does_not_read() -> None:
+    keys = {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8}
+    [llama] = uses("llama", **keys)
+    assert (llama.layers, llama.window) == ((0, 1), None)
+    for key in ("layer_types", "sliding_window"):
+        assert any(note.startswith(f"{key} is read by nothing in this class") for note in llama.notes)
+    [mistral] = uses("mistral", **keys)
+    assert mistral.window is not None
+    assert not any(note.startswith("sliding_window") for note in mistral.notes)
+    served = resolve({"model_type": "llama", **keys}, Options(preset="vllm")).uses
+    assert [use.layer_type for use in served] == ["sliding_attention", "full_attention"]
+
+
+def test_an_image_and_its_prompt() -> None:
+    """PaliGemma: positions from 1, and a prefix that sees itself both ways; in Gemma 3 images see themselves."""
+    text = uses("paligemma", text_config={"num_hidden_layers": 1})[0]
+    assert query(text.addresses["mask"]) == {"prefix": "64", "length": "128"}
+    assert text.parameters["offset"].value == 1
+    tables = answer("encodings/rope", None, **{**query(text.addresses["tables"]), "length": "3"})
+    assert tables["cos"][:, 0] == pytest.approx(np.cos([1, 2, 3]), abs=1e-6)
+    assert "offset=1" in text.addresses["rotation"].href
+    assert "offset" not in text.addresses["frequencies"].href
+    second = uses("paligemma", text_config={"model_type": "gemma2", "num_hidden_layers": 2})
+    assert any("beyond the window" in note for note in second[0].notes)
+    for whole, label, said in (
+        ("gemma3", "full_attention", True),
+        ("gemma3", "sliding_attention", True),
+        ("gemma4_unified", "sliding_attention", True),
+        ("gemma4_unified", "full_attention", False),
+        ("gemma4", "sliding_attention", False),
+    ):
+        [use] = [use for use in uses(whole) if use.layer_type == label]
+        assert any("tokens of one image" in note for note in use.notes) is said, (whole, label)
+
+
+def test_windows_of_patches() -> None:
+    """Qwen 2.5 VL: 112 pixels are 8 patches of 14; the layers of fullatt_block_indexes see the whole frame."""
+    near, far = uses("qwen2_5_vl_vision", depth=4, fullatt_block_indexes=[1], hidden_size=64, num_heads=2)
+    assert (near.layer_type, near.layers, near.facts["window"]) == ("window_attention", (0, 2, 3), [8, 8])
+    assert (far.layer_type, far.layers, "window" in far.facts) == ("full_attention", (1,), False)
+    [all_near] = uses("qwen2_5_vl_vision", depth=2, fullatt_block_indexes=[])
+    assert all_near.layers == (0, 1)
+    assert refusal("qwen2_5_vl_vision", fullatt_block_indexes=[1.5]).parameter == "/fullatt_block_indexes/0"
+
+
+def test_windows_of_a_streaming_encoder() -> None:
+    """The class: 0 <= i - j < 3, or 0 < j - i < 2."""
+    two, one = uses("moonshine_streaming_encoder", num_hidden_layers=3, sliding_windows=[[3, 2], [4, 0], [3, 2]])
+    assert (two.layers, one.layers) == ((0, 2), (1,))
+    assert np.array_equal(seen(two), band(2, 1))
+    assert np.array_equal(seen(one), band(3, 0))
+    for wrong, place in (
+        ([[3, 2]], "/sliding_windows"),
+        ([[3, 2], 4, [3, 2]], "/sliding_windows/1"),
+        ([[3, 2], [0, 2], [3, 2]], "/sliding_windows/1/0"),
+        (None, "/sliding_windows"),
+    ):
+        refused = refusal("moonshine_streaming_encoder", num_hidden_layers=3, sliding_windows=wrong)
+        assert refused.parameter == place

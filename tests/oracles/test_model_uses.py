@@ -150,3 +150,81 @@ def test_sections_that_the_class_assumes(direct: Client, name: str) -> None:
     [use] = [use for use in uses(direct, name, **keys) if "axes" in use["addresses"]]
     ours = fetched(direct, use["addresses"]["axes"])["cos"]
     assert np.abs(ours - theirs.reshape(ours.shape)).max() <= 1e-6
+
+
+def told(name: str, keys: Mapping[str, Any], length: int, make: str, **more: Any) -> Array:
+    """Which keys each query sees by transformers' own makers of masks, from the class's configuration."""
+    torch, masking = library("torch"), library("transformers.masking_utils")
+    config = configured(name, **keys)
+    config._attn_implementation = "eager"
+    mask = getattr(masking, make)(
+        config=config,
+        inputs_embeds=torch.zeros(1, length, 8),
+        attention_mask=torch.ones(1, length, dtype=torch.long),
+        position_ids=torch.arange(length)[None],
+        **more,
+    )
+    return (mask[0, 0] == 0).numpy()  # type: ignore[no-any-return]
+
+
+def masked(client: Client, use: Mapping[str, Any], **changes: str) -> Array:
+    [mask] = fetched(client, use["addresses"]["mask"], **changes).values()
+    return mask.astype(bool)
+
+
+def of_kind(found: list[dict[str, Any]], label: str) -> dict[str, Any]:
+    return next(use for use in found if use["layer_type"] == label)
+
+
+@pytest.mark.parametrize("window", [4, 5])
+def test_windows_of_gemma_4_that_sees_both_ways(direct: Client, window: int) -> None:
+    keys = {"num_hidden_layers": 6, "use_bidirectional_attention": "all", "sliding_window": window}
+    theirs = told("gemma4_text", keys, 14, "create_sliding_window_causal_mask", cache=None)
+    use = of_kind(uses(direct, "gemma4_text", **keys), "sliding_attention")
+    assert np.array_equal(masked(direct, use, length="14"), theirs)
+
+
+def test_the_prefix_of_paligemma(direct: Client) -> None:
+    """Its mask of six tokens of image and prompt (token_type_ids 0) and four of the answer; positions from 1."""
+    torch = library("torch")
+    blocks = torch.tensor([[0] * 6 + [-1] * 4])
+    keys = {"num_hidden_layers": 1}
+    theirs = told("gemma", keys, 10, "create_causal_mask", cache=None, block_sequence_ids=blocks)
+    use = uses(direct, "paligemma", text_config=keys)[0]
+    assert np.array_equal(masked(direct, use, length="10", prefix="6"), theirs)
+    turns = modeling("gemma").GemmaRotaryEmbedding(configured("gemma"))
+    cosines = turns(torch.zeros(1, 1), torch.arange(1, 11)[None])[0][0].numpy()
+    ours = fetched(direct, use["addresses"]["tables"], length="10")["cos"]
+    assert np.abs(ours - cosines).max() <= 1e-6
+
+
+@pytest.mark.parametrize("window", [7, 8])
+def test_windows_of_two_sides(direct: Client, window: int) -> None:
+    """T5Gemma 2's encoder, by its own rule of which keys a query sees."""
+    rule = modeling("t5gemma2").sliding_window_mask_function(window, is_causal=False)
+    theirs = np.array([[bool(rule(0, 0, library("torch").tensor(i), j)) for j in range(12)] for i in range(12)])
+    use = of_kind(uses(direct, "t5gemma2_text", sliding_window=window), "sliding_attention")
+    assert np.array_equal(masked(direct, use, length="12"), theirs)
+
+
+def test_windows_of_a_streaming_encoder(direct: Client) -> None:
+    rule = modeling("moonshine_streaming").sliding_window_mask_function
+    torch = library("torch")
+    for use in uses(direct, "moonshine_streaming_encoder"):
+        pair = configured("moonshine_streaming_encoder").sliding_windows[use["layers"][0]]
+        theirs = [[bool(rule(pair)(0, 0, torch.tensor(i), torch.tensor(j))) for j in range(40)] for i in range(40)]
+        assert np.array_equal(masked(direct, use, length="40"), np.array(theirs))
+
+
+def test_windows_of_patches(direct: Client) -> None:
+    """Qwen 2.5 VL, by its own order of windows: those of 10 by 20 patches are as many and as large as the plan says."""
+    torch = library("torch")
+    find = library("transformers.vision_utils").get_vision_window_index
+    config = configured("qwen2_5_vl_vision")
+    bounds = find(torch.tensor([[1, 10, 20]]), config.spatial_merge_size, config.window_size, config.patch_size)[1]
+    near = of_kind(uses(direct, "qwen2_5_vl_vision"), "window_attention")
+    side = near["facts"]["window"][0]
+    rows, columns = ([min(side, size - at) for at in range(0, size, side)] for size in (10, 20))
+    wanted = [down * across for down in rows for across in columns]
+    assert [each for each in np.diff(torch.unique_consecutive(bounds).numpy()) if each] == wanted
+    assert set(near["layers"]) == set(range(32)) - set(config.fullatt_block_indexes)

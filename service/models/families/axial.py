@@ -5,13 +5,15 @@ the row says otherwise.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.layer_rules import numbers_of
 from service.models.plan import Use, Value
-from service.models.reading import Reading
+from service.models.reading import MOST_LAYERS, Reading
 from service.models.rope_blocks import rope_blocks
 from service.models.sizes import grid, size
 
@@ -77,7 +79,8 @@ def axial(reading: Reading, context: Context) -> list[Use]:
         *_ignored(reading),
         f"tables are those of a picture of {example.value[-2]} rows and {example.value[-1]} columns; others by grid=",
     ]
-    return [
+    return _by_windows(
+        reading,
         Use(
             role=context.role if context.role == "audio-tower" else "vision-tower",
             scope=reading.where,
@@ -98,8 +101,27 @@ def axial(reading: Reading, context: Context) -> list[Use]:
                 "frequencies": ask("encodings", "rope-axes", shared, output="frequencies").address(),
                 "rotation": ask("apply", "rope-axes", {**rotation, "grid": example}).address(),
             },
-        )
-    ]
+        ),
+    )
+
+
+def _by_windows(reading: Reading, use: Use) -> list[Use]:
+    """The use again for layers that see a window of patches only, where the class has such (Qwen 2.5 VL)."""
+    listed = reading.list_of("fullatt_block_indexes")
+    if listed is None:
+        return [use]
+    depth, merge, patch = (reading.needed(key, 1, MOST_LAYERS) for key in ("depth", "spatial_merge_size", "patch_size"))
+    side = reading.needed("window_size").value // merge.value // patch.value * merge.value
+    whole = set(numbers_of(listed))
+    found = []
+    for label, seen in (("window_attention", False), ("full_attention", True)):
+        layers = tuple(layer for layer in range(depth.value) if (layer in whole) is seen)
+        notes = () if seen else (f"patches see those of their window alone: {side} rows and columns of a frame",)
+        facts = {} if seen else {"window": [side, side]}
+        if layers:
+            more = {"layer_type": label, "layers": layers, "facts": {**use.facts, **facts}}
+            found.append(replace(use, notes=(*use.notes, *notes), **more))
+    return found
 
 
 def _width(reading: Reading, row: Mapping[str, Any]) -> Value:

@@ -7,7 +7,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
-from service.models.families.local import attention_windows, gpt_neo
+from service.models.families.local import attention_windows, gpt_neo, streaming
 from service.models.families.relative import xlnet
 from service.models.families.rotations import clvp, esm_atoms, musicflamingo, vjepa2
 from service.models.families.sam import sam_distances
@@ -253,6 +253,7 @@ SPECIAL: Mapping[str, Special] = {
     "sam_distances": sam_distances,
     "sam_prompt": sam_prompt,
     "spectrogram": spectrogram,
+    "streaming": streaming,
     "swin": swin,
     "swin_v2": swin_v2,
     "timm": timm,
