@@ -45,8 +45,6 @@ def layer_types(reading: Reading) -> list[str] | None:
     rule: Rule | None = reading.type.rule.get("layers")
     key = rule.get("key_of_types", "layer_types") if rule else "layer_types"
     stated = _stated(reading, key, rule)
-    if not of_kinds(reading, key):
-        return None
     if stated is not None:
         return _mended(reading, stated, rule, stated=True)
     if rule is None or "rule" not in rule:
@@ -54,9 +52,9 @@ def layer_types(reading: Reading) -> list[str] | None:
     return _mended(reading, RULES[rule["rule"]](reading, rule), rule)
 
 
-def of_kinds(reading: Reading, key: str = "layer_types") -> bool:
+def of_kinds(reading: Reading) -> bool:
     """Whether the class has kinds of layers at all: others read past a list of them, and all their layers are alike."""
-    return "layers" in reading.type.rule or key in reading.type.fields or reading.vllm is not None
+    return "layers" in reading.type.rule or "layer_types" in reading.type.fields or reading.vllm is not None
 
 
 def _mended(reading: Reading, labels: list[str], rule: Rule | None, *, stated: bool = False) -> list[str]:

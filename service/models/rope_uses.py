@@ -35,7 +35,10 @@ class Group:
 
 
 def rope_uses(reading: Reading, context: Context) -> list[Use]:
-    """A use for each kind of layer."""
+    """A use for each kind of layer; none where a key turns RoPE off for positions that stand beside it (ALiBi)."""
+    condition = reading.type.rule.get("turns_if", {})
+    if condition.get("else") == "beside" and not _condition(reading, condition):
+        return []
     labels = layer_types(reading)
     found = rope_blocks(reading, list(dict.fromkeys(labels or ())))
     uses = []

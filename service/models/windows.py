@@ -2,6 +2,7 @@
 
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.layers import of_kinds
 from service.models.plan import Address, Value, Window
 from service.models.reading import Reading
 
@@ -20,6 +21,7 @@ def sees_both(reading: Reading, context: Context) -> bool:
 def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Window | None, Value | None]:
     """The window of layers of a type, and the key that it comes from."""
     rule = reading.type.rule
+    label = label if of_kinds(reading) else None
     if label == "chunked_attention":
         size = reading.integer("attention_chunk_size")
         return (None, None) if size is None else (Window("chunked", size.value), size)

@@ -8,6 +8,7 @@ import pytest
 
 from service.models import Address, Options, Use, resolve
 from service.models.families.axial import AXIAL
+from service.models.known import model_type, roles
 from tests.engine.answers import Array, answer, only
 from tests.models.plans import refusal
 
@@ -201,15 +202,16 @@ def test_windows_of_gemma_4_that_sees_both_ways() -> None:
 
 def test_kinds_of_layers_that_a_class_does_not_read() -> None:
     keys = {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8}
-    [llama] = uses("llama", **keys)
-    assert (llama.layers, llama.window) == ((0, 1), None)
-    for key in ("layer_types", "sliding_window"):
-        assert any(note.startswith(f"{key} is read by nothing in this class") for note in llama.notes)
-    [mistral] = uses("mistral", **keys)
-    assert mistral.window is not None
-    assert not any(note.startswith("sliding_window") for note in mistral.notes)
+    for llama in uses("llama", **keys):
+        assert llama.window is None
+        assert np.array_equal(seen(llama), band(13, 0))
+        for key in ("layer_types", "sliding_window"):
+            assert any(note.startswith(f"{key} is read by nothing in this class") for note in llama.notes)
+    for mistral in uses("mistral", **keys):
+        assert np.array_equal(seen(mistral), band(7, 0))
+        assert not any(note.startswith("sliding_window") for note in mistral.notes)
     served = resolve({"model_type": "llama", **keys}, Options(preset="vllm")).uses
-    assert [use.layer_type for use in served] == ["sliding_attention", "full_attention"]
+    assert [None if use.window is None else use.window.size for use in served] == [8, None]
 
 
 def test_an_image_and_its_prompt() -> None:
@@ -258,3 +260,48 @@ def test_windows_of_a_streaming_encoder() -> None:
     ):
         refused = refusal("moonshine_streaming_encoder", num_hidden_layers=3, sliding_windows=wrong)
         assert refused.parameter == place
+
+
+def test_alibi_in_the_place_of_rope() -> None:
+    [alibi] = uses("falcon", alibi=True)
+    assert (alibi.encoding, sorted(alibi.addresses)) == ("alibi", ["mask", "slopes", "tables"])
+    assert np.array_equal(seen(alibi), band(13, 0))
+    [added] = uses("esm", position_embedding_type="absolute", pad_token_id=1)
+    assert (added.encoding, added.facts["first_row"]) == ("learned", 2)
+
+
+def test_only_the_stack_that_a_whole_has() -> None:
+    """Of T5 MusicGen has the encoder, of mBART a vision-encoder-decoder the decoder; attention across comes once."""
+    found = uses("musicgen")
+    assert [use.role for use in found if use.scope == "/text_encoder"] == ["encoder-attention"]
+    assert [use.scope for use in found if use.role == "cross-attention"] == ["/decoder"]
+    parts = {"encoder": {"model_type": "vit"}, "decoder": {"model_type": "mbart"}}
+    roles = [use.role for use in uses("vision-encoder-decoder", **parts)]
+    assert roles == ["decoder-embeddings", "cross-attention", "vision-tower"]
+    parts["decoder"] = {"model_type": "gpt2"}
+    assert [use.role for use in uses("vision-encoder-decoder", **parts)].count("cross-attention") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("encodec", "audio-tower"),
+        ("mimi", "audio-tower"),
+        ("janus_vqgan", "vision-tower"),
+        ("resnet", "vision-tower"),
+        ("sam_mask_decoder", "decoder-attention"),
+        ("llama", "text-attention"),
+        ("jamba", "text-attention"),
+    ],
+)
+def test_what_a_part_is_for(name: str, role: str) -> None:
+    assert {use.role for use in uses(name)} == {role}
+
+
+def test_the_mask_decoder_of_sam() -> None:
+    assert [use.role for use in uses("sam") if use.scope == "/mask_decoder_config"] == ["decoder-attention"]
+
+
+def test_roles_are_those_of_known_types() -> None:
+    assert {"vision-tower", "audio-tower"} < set(roles().values())
+    assert all(model_type(name).fields for name in roles())

@@ -208,7 +208,7 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
     parameters |= {name: replace(parameters[name], value=theirs[name]) for name in theirs if name in parameters}
     facts = {name: _fact(reading, spec) for name, spec in row.get("facts", {}).items()}
     use = Use(
-        role=row.get("role") or (context.role if context.role in TOWERS else "text-attention"),
+        role=row.get("role") or context.role,
         scope=reading.where,
         model_type=reading.type.name,
         encoding=row.get("encoding", scheme[1] if scheme else "none"),
