@@ -119,8 +119,8 @@ def _by_windows(reading: Reading, use: Use) -> list[Use]:
         notes = () if seen else (f"patches see those of their window alone: {side} rows and columns of a frame",)
         facts = {} if seen else {"window": [side, side]}
         if layers:
-            more = {"layer_type": label, "layers": layers, "facts": {**use.facts, **facts}}
-            found.append(replace(use, notes=(*use.notes, *notes), **more))
+            own = {**use.facts, **facts}
+            found.append(replace(use, layer_type=label, layers=layers, facts=own, notes=(*use.notes, *notes)))
     return found
 
 
