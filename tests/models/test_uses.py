@@ -9,6 +9,8 @@ import pytest
 from service.models import Address, Options, Use, resolve
 from service.models.families.axial import AXIAL
 from service.models.known import model_type, roles
+from service.models.reading import Reading
+from service.models.sizes import size
 from tests.engine.answers import Array, answer, only
 from tests.models.plans import refusal
 
@@ -305,3 +307,9 @@ def test_the_mask_decoder_of_sam() -> None:
 def test_roles_are_those_of_known_types() -> None:
     assert {"vision-tower", "audio-tower"} < set(roles().values())
     assert all(model_type(name).fields for name in roles())
+
+
+def test_sizes_by_distance() -> None:
+    """2 k - 1 distances of a window of k, as the measured facts state them."""
+    windowed = Reading({"window_size": 7}, "", model_type("sam_vision_model"))
+    assert size(windowed, {"distances": "window_size"}).value == 13
