@@ -1,7 +1,8 @@
 """What a caller wants of a plan, and what a family of models is told besides the configuration."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from service.models.told import Told
 
@@ -21,10 +22,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The options, the role of the part of the model that is being read, and the objects read as another type."""
+    """The options; of the part of the model that is being read its role and what the whole does with it; the objects
+    that are read as another type."""
 
     options: Options
     role: str = "text-attention"
+    whole: Mapping[str, Any] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
 
     @property

@@ -43,6 +43,12 @@ def rules() -> Mapping[str, Any]:
     return _table("rules")
 
 
+@lru_cache(maxsize=1)
+def roles() -> Mapping[str, str]:
+    """What a type is for, where neither a key nor its sizes say so."""
+    return {name: role for role, types in rules()["roles"].items() for name in types}
+
+
 def vllm() -> Mapping[str, Any]:
     """What was read in vLLM's code: the types that it has a class of its own for, and what is different there."""
     return _table("vllm")

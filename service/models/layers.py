@@ -52,6 +52,11 @@ def layer_types(reading: Reading) -> list[str] | None:
     return _mended(reading, RULES[rule["rule"]](reading, rule), rule)
 
 
+def of_kinds(reading: Reading) -> bool:
+    """Whether the class has kinds of layers at all: others read past a list of them, and all their layers are alike."""
+    return "layers" in reading.type.rule or "layer_types" in reading.type.fields or reading.vllm is not None
+
+
 def _mended(reading: Reading, labels: list[str], rule: Rule | None, *, stated: bool = False) -> list[str]:
     """The last layer as the class has it, of some even where the file states another, and kinds that a flag renames."""
     if rule and "last" in rule and labels and (rule.get("last_always") or not stated):

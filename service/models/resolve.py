@@ -11,11 +11,11 @@ from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
-from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class
+from service.models.known import ModelType, assumable, known, model_type, nearest_types, roles, type_of_class
 from service.models.nearest import echo
 from service.models.plan import Plan, Use
 from service.models.reading import OLDER, Reading, kind, pointer
-from service.models.stacks import cross_attention
+from service.models.stacks import cross_attention, of_stack
 from service.models.told import Told
 
 MOST_DEPTH = 6
@@ -133,15 +133,17 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
     _refuse_member(reading)
     uses: list[Use] = []
     for key, part in reading.type.parts.items():
-        inner = _part(reading, key, part, context)
+        inner = None if key in reading.type.rule.get("unused", ()) else _part(reading, key, part, context)
         if inner is not None:
-            uses += _walk(inner, replace(context, role=_role(key, context.role)), depth + 1)
+            whole = reading.type.rule.get("tells", {}).get(key, {})
+            found = _walk(inner, replace(context, role=_role(key, context.role), whole=whole), depth + 1)
+            uses += of_stack(found, reading.type.rule.get("stack_of", {}).get(key))
     family = family_of(reading.type)
     context = replace(context, role=_own_role(reading, context.role))
     uses = [*positions(reading, context), *(family(reading, context) if family else ()), *uses]
     if family is None and not reading.type.parts and not has_positions(reading.type.name):
         uses.append(_unknown(reading, context, depth))
-    if reading.type.rule.get("crosses"):
+    if reading.type.rule.get("crosses") and all(use.role != "cross-attention" for use in uses):
         uses.append(cross_attention(reading, context))
     said = misspelt(reading)
     return [replace(uses[0], notes=(*uses[0].notes, *said)), *uses[1:]] if uses and said else uses
@@ -195,6 +197,8 @@ TEXT = ("max_position_embeddings", "relative_attention_num_buckets")
 def _own_role(reading: Reading, role: str) -> str:
     """What a tower is for where no key says: by the sizes that its class has."""
     fields = reading.type.fields
+    if role == "text-attention" and reading.type.name in roles():
+        return roles()[reading.type.name]
     whole = reading.type.parts or reading.type.rule.get("crosses")
     if role != "text-attention" or whole or any(key in fields for key in TEXT):
         return role

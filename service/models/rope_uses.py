@@ -8,7 +8,7 @@ from service.engine.errors import Refusal
 from service.models.addresses import Asked, ask
 from service.models.context import Context
 from service.models.layer_rules import failing, numbers_of, turning
-from service.models.layers import WITHOUT_ATTENTION, layer_types
+from service.models.layers import WITHOUT_ATTENTION, layer_types, of_kinds
 from service.models.per_layer import Entry, entries, of_layer, same
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading
@@ -18,7 +18,7 @@ from service.models.rope_parameters import parameters_of, refuse_heads_of_keys
 from service.models.sections import sections_address
 from service.models.stacks import CROSS, cross_attention, of_stacks
 from service.models.temperatures import temperature_of
-from service.models.windows import mask_addresses, window_of
+from service.models.windows import asked_for, mask_addresses, window_of
 
 # What only the rotation knows, and tables have no use for.
 OF_ROTATION = ("output_pairing", "table_dtype", "compute_dtype", "rotary_channels")
@@ -35,7 +35,10 @@ class Group:
 
 
 def rope_uses(reading: Reading, context: Context) -> list[Use]:
-    """A use for each kind of layer."""
+    """A use for each kind of layer; none where a key turns RoPE off for positions that stand beside it (ALiBi)."""
+    condition = reading.type.rule.get("turns_if", {})
+    if condition.get("else") == "beside" and not _condition(reading, condition):
+        return []
     refuse_heads_of_keys(reading)
     labels = layer_types(reading)
     found = rope_blocks(reading, list(dict.fromkeys(labels or ())))
@@ -44,7 +47,8 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
     for group in _groups(reading, labels):
         layer = of_layer(reading, group.own)
         block = _block_of(reading, found.blocks, group)
-        notes = tuple(dict.fromkeys([*failures, *found.notes, *(block.notes if block else ())]))
+        notes = (*failures, *found.notes, *(block.notes if block else ()), *_unread(reading))
+        notes = tuple(dict.fromkeys(notes))
         if group.label == CROSS:
             uses.append(cross_attention(reading, context, group.layers))
         elif block is None or not group.turns:
@@ -52,6 +56,16 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
         else:
             uses.append(_with(layer, context, group, block, notes))
     return of_stacks(reading, context, uses)
+
+
+def _unread(reading: Reading) -> list[str]:
+    """Kinds of layers, and their window, in the file of a class that has one kind."""
+    if of_kinds(reading):
+        return []
+    read = "slides" in reading.type.rule or "sliding_window" in reading.type.fields
+    keys = ("layer_types",) if read else ("layer_types", "sliding_window")
+    given = [key for key in keys if reading.document.get(key) is not None]
+    return [f"{key} is read by nothing in this class: all its layers are of one kind" for key in given]
 
 
 def _groups(reading: Reading, labels: Sequence[str] | None) -> list[Group]:
@@ -114,7 +128,7 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
     facts, addresses, notes = temperature_of(reading, None, context, turned=False)
     if attends:
         addresses = {**addresses, **mask_addresses(reading, window, size, context)}
-    said = _of_nothing(reading) if attends else f"{group.label}: no attention, nothing turns"
+    said = "these layers have no positional encoding" if attends else f"{group.label}: no attention, nothing turns"
     return Use(
         role=context.role,
         scope=reading.where,
@@ -129,14 +143,10 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
     )
 
 
-def _of_nothing(reading: Reading) -> str:
-    """What is said of layers that attend and do not turn: a flag may have put a bias in RoPE's place."""
-    instead = reading.type.rule.get("turns_if", {}).get("instead")
-    return f"nothing turns: positions are in {instead}" if instead else "these layers have no positional encoding"
-
-
 def _with(reading: Reading, context: Context, group: Group, block: Block, notes: tuple[str, ...]) -> Use:
     parameters, extra = parameters_of(reading, group.label, block, context)
+    if "offset" in context.whole:
+        parameters = {**parameters, "offset": Value(context.whole["offset"], "class default", reading.where or "/")}
     shared = {name: value for name, value in parameters.items() if name not in OF_ROTATION}
     tables = _asked(shared, context)
     window, size = window_of(reading, group.label, context)
@@ -157,8 +167,8 @@ def _with(reading: Reading, context: Context, group: Group, block: Block, notes:
         layer_type=group.label,
         layers=group.layers,
         parameters=parameters,
-        facts={**_facts(reading, tables, block), **_label(reading, group), **facts},
-        notes=(*notes, *extra, *said, *more, *_notes(reading, tables)),
+        facts={**_facts(reading, tables, block, axes), **_label(reading, group), **facts},
+        notes=(*notes, *extra, *said, *more, *_told(reading, context, group), *_notes(reading, tables)),
         window=window,
         addresses=addresses,
     )
@@ -177,7 +187,7 @@ def _asked(shared: Mapping[str, Value], context: Context) -> Asked:
 
 
 def _addresses(shared: Mapping[str, Value], parameters: Mapping[str, Value], tables: Asked) -> dict[str, Address]:
-    unplaced = {name: value for name, value in shared.items() if name != "pairing"}
+    unplaced = {name: value for name, value in shared.items() if name not in ("pairing", "offset")}
     rotation = {name: value for name, value in parameters.items() if name != "dim"}
     return {
         "tables": tables.address(),
@@ -186,10 +196,12 @@ def _addresses(shared: Mapping[str, Value], parameters: Mapping[str, Value], tab
     }
 
 
-def _facts(reading: Reading, tables: Asked, block: Block) -> dict[str, Any]:
+def _facts(reading: Reading, tables: Asked, block: Block, axes: Mapping[str, Address]) -> dict[str, Any]:
     facts: dict[str, Any] = dict(tables.facts())
     if not reading.type.rule.get("softmax_factor"):
         facts.pop("softmax_factor", None)
+    if axes and "sections" in reading.type.rule["mrope"]:
+        facts["mrope_section"] = reading.type.rule["mrope"]["sections"]
     for name in ("mrope_section", "xdrope_section"):
         if block.value(name) is not None:
             facts["mrope_section"] = block.value(name)
@@ -204,4 +216,15 @@ def _label(reading: Reading, group: Group) -> dict[str, Any]:
 
 def _notes(reading: Reading, tables: Asked) -> list[str]:
     own = reading.type.rule.get("notes", [])
-    return [*own, *tables.notes()]
+    asked = [reading.type.rule["asked_note"]] if "asked_note" in reading.type.rule and asked_for(reading) else []
+    return [*own, *asked, *tables.notes()]
+
+
+def _told(reading: Reading, context: Context, group: Group) -> list[str]:
+    """What the whole model does with the masks of its text model."""
+    told = context.whole
+    for key, wanted in told.get("when", {}).items():
+        found = reading.find(key)
+        if found is None or found.value != wanted:
+            return []
+    return [*told.get("notes", ()), *told.get("notes_of", {}).get(group.label or "null", ())]

@@ -9,6 +9,7 @@
 {"first": "key"}, {"last": "key"}            of a list
 {"square": "key"}, {"distances": "window_size"}     k * k, and 2 k - 1
 {"sum": [...]}, {"product": [...]}           of sizes
+{"part": "decoder_config", "key": "hidden_size"}    any of these, of a configuration within
 """
 
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from math import prod
 from typing import Any
 
 from service.engine.errors import Refusal
+from service.models.known import model_type
 from service.models.plan import Value
 from service.models.reading import Reading, kind, whole
 
@@ -32,7 +34,7 @@ def size(reading: Reading, spec: Any) -> Value:
     """
     if not isinstance(spec, Mapping):
         return Value(spec, "class default", reading.where or "/")
-    found = _term(reading, spec)
+    found = _term(_part(reading, spec["part"]) if "part" in spec else reading, spec)
     for word, step in _STEPS.items():
         if word in spec:
             found = found.replaced(step(found.value, spec[word]))
@@ -47,6 +49,13 @@ _STEPS: Mapping[str, Callable[[int, int], int]] = {
     "over": lambda value, by: value // by,
     "plus": lambda value, more: value + more,
 }
+
+
+def _part(reading: Reading, key: str) -> Reading:
+    """A configuration within, or what the class makes of none."""
+    part, document = reading.type.parts[key], reading.object(key)
+    given = part.get("given", {}) if document is None else {}
+    return Reading(document or {}, reading.at(key), model_type(part["type"]), given)
 
 
 def _term(reading: Reading, spec: Mapping[str, Any]) -> Value:  # noqa: PLR0911 - a line a word

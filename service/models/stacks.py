@@ -39,3 +39,11 @@ def of_stacks(reading: Reading, context: Context, uses: Sequence[Use]) -> list[U
             own = {**use.addresses, **mask}
             found.append(replace(use, role=role, layers=tuple(range(count)), addresses=own))
     return found
+
+
+OTHERS = {"encoder": ("decoder", "cross"), "decoder": ("encoder",)}
+
+
+def of_stack(uses: Sequence[Use], stack: str | None) -> list[Use]:
+    """The uses of a model of two stacks of which a whole has only one: T5's encoder in MusicGen."""
+    return [use for use in uses if use.role.partition("-")[0] not in OTHERS.get(stack or "", ())]

@@ -2,6 +2,7 @@
 
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.layers import of_kinds
 from service.models.plan import Address, Value, Window
 from service.models.reading import Reading
 
@@ -13,12 +14,14 @@ def sees_both(reading: Reading, context: Context) -> bool:
     rule = reading.type.rule.get("sees")
     # BERT and its kin see what is before them only where the file makes decoders of them.
     both = rule == "both" and reading.document.get("is_decoder") is not True
-    return both or (rule == "by-role" and context.role == "encoder-attention")
+    told = asked_for(reading) or (bool(reading.type.rotary) and reading.document.get("is_causal") is False)
+    return both or told or (rule == "by-role" and context.role == "encoder-attention")
 
 
 def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Window | None, Value | None]:
     """The window of layers of a type, and the key that it comes from."""
     rule = reading.type.rule
+    label = label if of_kinds(reading) else None
     if label == "chunked_attention":
         size = reading.integer("attention_chunk_size")
         return (None, None) if size is None else (Window("chunked", size.value), size)
@@ -39,9 +42,9 @@ def _both_ways(reading: Reading, size: Value, context: Context) -> tuple[Window,
         return Window("bidirectional", behind.value, ahead=size.value // 2), behind
     if rule.get("both_ways"):
         size = size.replaced(size.value // rule["both_ways"])
-    elif rule.get("bidirectional_half") and _asked_for(reading):
-        # The class turns w into w // 2 + 1 and sees |i - j| < that.
-        size = size.replaced(size.value // 2)
+    elif asked_for(reading):
+        # The class turns w into w // 2 + 1 and sees |i - j| below that, Gemma 4 up to that.
+        size = size.replaced(size.value // 2 + (rule["asked"] == "half-and-one"))
     elif not sees_both(reading, context):
         return None
     return Window("bidirectional", size.value), size
@@ -57,8 +60,9 @@ def _before(reading: Reading, size: Value) -> tuple[Window | None, Value | None]
     return (None, None) if size.value == 0 else (Window("sliding", size.value), size)
 
 
-def _asked_for(reading: Reading) -> bool:
-    given = reading.find("use_bidirectional_attention")
+def asked_for(reading: Reading) -> bool:
+    """Whether the file asks a decoder of this class to see both ways."""
+    given = reading.find("use_bidirectional_attention") if "asked" in reading.type.rule else None
     return given is not None and given.value in (True, "all")
 
 
@@ -71,10 +75,21 @@ def causal_mask(context: Context) -> Address:
     return ask("masks", "causal", {}, length=context.length).address()
 
 
+def two_sided_mask(window: Window, size: Value, context: Context) -> Address:
+    """Other numbers of keys behind and ahead: a window that ends with the query, of queries so many positions later."""
+    ahead = window.ahead or 0
+    given = {"window": size.replaced(window.size + 1 + ahead), "offset": size.replaced(ahead)}
+    return ask("masks", "sliding", given, length=context.length).address()
+
+
+def prefix_mask(context: Context) -> Address:
+    """Half of the tokens see each other both ways: how many they are is the input's own."""
+    half = Value(context.options.length // 2, "class default", "/")
+    return ask("masks", "prefix", {"prefix": half}, length=context.length).address()
+
+
 def mask_addresses(reading: Reading, window: Window | None, size: Value | None, context: Context) -> dict[str, Address]:
-    """The mask that the model's attention adds; none where no mask of this service has the window's two sides."""
-    if window is not None and window.ahead not in (None, window.size):
-        return {}
+    """The mask that the model's attention adds."""
     return {"mask": _mask_address(reading, window, size, context)}
 
 
@@ -83,9 +98,11 @@ def _mask_address(reading: Reading, window: Window | None, size: Value | None, c
     if window is None or size is None:
         if sees_both(reading, context):
             return padding_mask(context)
-        return causal_mask(context)
+        return prefix_mask(context) if context.whole.get("prefix") else causal_mask(context)
     if window.kind == "chunked":
         return ask("masks", "chunked", {"chunk_size": size}, length=context.length).address()
+    if window.ahead not in (None, window.size):
+        return two_sided_mask(window, size, context)
     if window.kind == "bidirectional":
         more = {"counting": "flash-left", "direction": "bidirectional", "length": context.length}
         return ask("masks", "sliding", {"window": size}, **more).address()

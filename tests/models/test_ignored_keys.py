@@ -204,9 +204,7 @@ def test_an_entry_of_a_list_is_called_so() -> None:
 
 
 def test_falcon_with_alibi_has_positions() -> None:
-    bias, attention = plan("falcon", alibi=True).uses
-    assert bias.encoding == "alibi"
-    assert attention.notes == ("nothing turns: positions are in the bias of alibi, the other use of this plan",)
+    assert [use.encoding for use in plan("falcon", alibi=True).uses] == ["alibi"]
 
 
 @pytest.mark.parametrize("name", ["ntk_alpha", "axial", "ntk"])

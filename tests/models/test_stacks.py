@@ -50,11 +50,13 @@ def test_layers_that_attend_to_the_picture_only() -> None:
 
 
 def test_windows_of_two_sides() -> None:
-    """T5Gemma 2: an even window sees one key more ahead, for which no mask of this service stands."""
+    """T5Gemma 2: an even window sees one key more ahead: a causal window, of queries so many positions later."""
     [sliding] = [use for use in uses("t5gemma2_text", sliding_window=8) if use.layer_type == S]
     assert sliding.window is not None
     assert sliding.window.document() == {"kind": "bidirectional", "size": 3, "ahead": 4}
-    assert "mask" not in sliding.addresses
+    i, j = np.mgrid[:12, :12]
+    [mask] = answers_of(sliding, 12)
+    assert np.array_equal(mask, (j - i >= -3) & (j - i <= 4))
     [even] = [use for use in uses("t5gemma2_text", sliding_window=7) if use.layer_type == S]
     assert even.window is not None
     assert even.window.document() == {"kind": "bidirectional", "size": 3, "ahead": 3}

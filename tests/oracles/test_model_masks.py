@@ -30,6 +30,7 @@ SMALL: Mapping[str, Any] = {
 FULL, SLIDING = {"layer_types": ["full_attention"]}, {"layer_types": ["sliding_attention"]}
 LOCAL = {"num_layers": 1, "window_size": 3, "attention_types": [[["local"], 1]], "num_heads": 4}
 CHUNKED = {**SMALL, "attention_chunk_size": 4, "layer_types": ["chunked_attention"], "no_rope_layers": [1]}
+WIDE = {"global_head_dim": 16, "hidden_size_per_layer_input": 0}
 TYPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "albert": ("albert", {}),
     "beam, sliding": ("beam", SLIDING),
@@ -44,6 +45,9 @@ TYPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "eurobert": ("eurobert", {}),
     "exaone4, full": ("exaone4", FULL),
     "exaone4, sliding": ("exaone4", SLIDING),
+    "EmbeddingGemma": ("gemma3_text", {**FULL, "use_bidirectional_attention": True}),
+    "EmbeddingGemma, sliding": ("gemma3_text", {**SLIDING, "use_bidirectional_attention": True, "sliding_window": 4}),
+    "gemma, both ways": ("gemma", {"use_bidirectional_attention": True}),
     "gemma2, full": ("gemma2", FULL),
     "gemma2, sliding": ("gemma2", SLIDING),
     "gemma3, sliding": ("gemma3_text", SLIDING),
@@ -51,11 +55,17 @@ TYPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "gpt_neo, local": ("gpt_neo", LOCAL),
     "gpt_oss, sliding": ("gpt_oss", SLIDING),
     "gte": ("gte", {}),
+    "gemma4, both ways": ("gemma4_text", {**FULL, **WIDE, "use_bidirectional_attention": "all"}),
+    "gemma4, vision": ("gemma4_text", {**FULL, **WIDE, "use_bidirectional_attention": "vision"}),
     "llama": ("llama", {}),
+    "llama, both ways": ("llama", {"is_causal": False}),
+    "llama, layer_types": ("llama", {**SLIDING, "sliding_window": 3}),
     "llama4, chunked": ("llama4_text", {**CHUNKED, "intermediate_size_mlp": 32, "num_local_experts": 1}),
     "longformer": ("longformer", {}),
     "minimax": ("minimax", FULL),
     "mistral": ("mistral", {}),
+    "mistral, both ways": ("mistral", {"is_causal": False, "sliding_window": 4}),
+    "mistral, layer_types": ("mistral", FULL),
     "modernbert, full": ("modernbert", FULL),
     "modernbert, sliding": ("modernbert", SLIDING),
     "mpt": ("mpt", {}),

@@ -5,26 +5,35 @@ the row says otherwise.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.layer_rules import numbers_of
 from service.models.plan import Use, Value
-from service.models.reading import Reading
+from service.models.reading import MOST_LAYERS, Reading
 from service.models.rope_blocks import rope_blocks
 from service.models.sizes import grid, size
 
 PER_AXIS = {"frequencies": "per-axis"}
 COLUMN_FIRST = {"frequencies": "per-axis", "section_order": [1, 0]}
 SAM = {**COLUMN_FIRST, "pairing": "interleaved"}
+CENTRES = {
+    **PER_AXIS,
+    "coordinates": "unit-centres",
+    "angle_factor": "two-pi",
+    "arithmetic": "exact",
+    "note": "class and register tokens before the patches do not turn: the rotation is for the patches alone",
+}
 
 # parameters of encodings/rope-axes by model type; "merge" names the key of the side of the blocks patches come in.
 AXIAL: Mapping[str, Mapping[str, Any]] = {
     "edgetam_video": {**SAM, "memory": True},
     "efficientloftr": {**PER_AXIS, "section_rule": "alternating", "pairing": "interleaved", "offset": 1, "whole": True},
-    "eomt_dinov3": {**PER_AXIS, "coordinates": "unit-centres", "angle_factor": "two-pi", "arithmetic": "exact"},
-    "dinov3_vit": {**PER_AXIS, "coordinates": "unit-centres", "angle_factor": "two-pi", "arithmetic": "exact"},
+    "eomt_dinov3": CENTRES,
+    "dinov3_vit": CENTRES,
     "gemma4_vision": {**COLUMN_FIRST, "pairing": "half-per-axis"},
     "inkling2_vision": {**COLUMN_FIRST, "pairing": "interleaved", "offset": 1},
     "kimi_k25_vision": {**COLUMN_FIRST, "section_rule": "alternating"},
@@ -39,7 +48,7 @@ AXIAL: Mapping[str, Mapping[str, Any]] = {
     "sam2_video": {**SAM, "memory": True},
     "sam3_tracker_video": {**SAM, "memory": True},
     "sam3_vit_model": {**SAM, "merge": None, "note": "positions are scaled to window_size along each axis"},
-    "sapiens2": {**PER_AXIS, "coordinates": "unit-centres", "angle_factor": "two-pi", "arithmetic": "exact"},
+    "sapiens2": CENTRES,
     "step3p5_vision": COLUMN_FIRST,
 }
 OURS = ("merge", "note", "thirds", "memory", "whole")
@@ -64,13 +73,14 @@ def axial(reading: Reading, context: Context) -> list[Use]:
     example = _example(reading, merge.value if merge else 1, row)
     of_tables = ("coordinates", "spatial_merge_size", "class_token", "offset")
     shared = {name: value for name, value in parameters.items() if name not in of_tables}
-    rotation = {name: value for name, value in parameters.items() if name not in ("dim", "coordinates")}
+    rotation = {name: value for name, value in parameters.items() if name != "dim"}
     tables = ask("encodings", "rope-axes", {**parameters, "grid": example})
     notes = [
         *_ignored(reading),
         f"tables are those of a picture of {example.value[-2]} rows and {example.value[-1]} columns; others by grid=",
     ]
-    return [
+    return _by_windows(
+        reading,
         Use(
             role=context.role if context.role == "audio-tower" else "vision-tower",
             scope=reading.where,
@@ -91,8 +101,27 @@ def axial(reading: Reading, context: Context) -> list[Use]:
                 "frequencies": ask("encodings", "rope-axes", shared, output="frequencies").address(),
                 "rotation": ask("apply", "rope-axes", {**rotation, "grid": example}).address(),
             },
-        )
-    ]
+        ),
+    )
+
+
+def _by_windows(reading: Reading, use: Use) -> list[Use]:
+    """The use again for layers that see a window of patches only, where the class has such (Qwen 2.5 VL)."""
+    listed = reading.list_of("fullatt_block_indexes")
+    if listed is None:
+        return [use]
+    depth, merge, patch = (reading.needed(key, 1, MOST_LAYERS) for key in ("depth", "spatial_merge_size", "patch_size"))
+    side = reading.needed("window_size").value // merge.value // patch.value * merge.value
+    whole = set(numbers_of(listed))
+    found = []
+    for label, seen in (("window_attention", False), ("full_attention", True)):
+        layers = tuple(layer for layer in range(depth.value) if (layer in whole) is seen)
+        notes = () if seen else (f"patches see those of their window alone: {side} rows and columns of a frame",)
+        facts = {} if seen else {"window": [side, side]}
+        if layers:
+            own = {**use.facts, **facts}
+            found.append(replace(use, layer_type=label, layers=layers, facts=own, notes=(*use.notes, *notes)))
+    return found
 
 
 def _width(reading: Reading, row: Mapping[str, Any]) -> Value:

@@ -1,6 +1,7 @@
 """Models with tables of positions whose attention is local: windows by layer, beside the table of the tokens."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from service.engine.errors import Refusal
 from service.models.addresses import ask
@@ -9,6 +10,7 @@ from service.models.families.uses import code
 from service.models.nearest import echo
 from service.models.plan import Use, Value, Window
 from service.models.reading import MOST_LAYERS, Reading, kind, whole
+from service.models.windows import two_sided_mask
 
 BOTH_WAYS = {"counting": "flash-left", "direction": "bidirectional"}
 NOTE = "positions are in the embeddings: nothing is added to scores"
@@ -104,3 +106,35 @@ def _kinds(reading: Reading) -> list[str]:
         detail = f"attention_types is about {len(found)} layers and num_layers is {count}"
         raise Refusal(given.key, "shape", detail, limit=count, requested=len(found))
     return found
+
+
+def streaming(reading: Reading, context: Context) -> Iterator[Use]:
+    """Moonshine's streaming encoder: each layer has a window of its own, [keys up to the query's, keys up to ahead]."""
+    listed = reading.list_of("sliding_windows")
+    pairs = [] if listed is None else listed.value
+    where = reading.at("sliding_windows")
+    if len(pairs) != reading.layers():
+        detail = f"sliding_windows has {len(pairs)} entries for {reading.layers()} layers: one for each is needed"
+        raise Refusal(where, "shape", detail, limit=reading.layers(), requested=len(pairs))
+    by_pair: dict[tuple[int, int], list[int]] = {}
+    for layer, pair in enumerate(pairs):
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise Refusal(f"{where}/{layer}", "type", f"an entry is {kind(pair)}; two numbers, as [16, 4], are needed")
+        behind, ahead = (
+            whole(Value(each, "config", f"{where}/{layer}/{place}"), 1 - place).value for place, each in enumerate(pair)
+        )
+        by_pair.setdefault((behind - 1, max(0, ahead - 1)), []).append(layer)
+    for (behind, ahead), layers in by_pair.items():
+        window = Window("bidirectional", behind, ahead=ahead) if ahead else Window("sliding", behind + 1)
+        size = Value(window.size, "rewritten", f"{where}/{layers[0]}")
+        yield Use(
+            role="audio-tower",
+            scope=reading.where,
+            model_type=reading.type.name,
+            encoding="none",
+            layer_type="sliding_attention",
+            layers=tuple(layers),
+            window=window,
+            notes=("the order is in the convolutions before and in the windows: nothing is added and nothing turns",),
+            addresses={"mask": two_sided_mask(replace(window, size=behind), size, context)},
+        )

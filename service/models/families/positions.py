@@ -1,7 +1,8 @@
 """Models without RoPE, and what models have beside it: learned tables, sinusoids, biases by distance, nothing.
 
 Two tables say what each model type has. `tables.json` is measured: the trained tables, and how their sizes follow from
-keys. `positions.json` is kept by hand: which scheme with which parameters, and in what order flags choose.
+keys. `positions.json` is kept by hand: which scheme with which parameters, in what order flags choose, and trained
+tables that measuring does not find.
 """
 
 import json
@@ -57,7 +58,10 @@ def positions(reading: Reading, context: Context) -> list[Use]:
     name = reading.type.rule.get("like", reading.type.name)
     reading = replace(reading, given={**_measured()["fields"].get(name, {}), **reading.given})
     group = _rows().get(reading.type.name) or _rows().get(name) or {}
-    uses = [use for row in group.get("uses", ()) for use in _use(reading, context, row)]
+    uses = [
+        *_trained(reading, context, group),
+        *(use for row in group.get("uses", ()) for use in _use(reading, context, row)),
+    ]
     wanted = group.get("tables_when", {}).items()
     if group.get("tables", True) is False or not all(_holds(reading, key, value) for key, value in wanted):
         return _with_masks(reading, context, uses)
@@ -132,11 +136,15 @@ def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group
     if rule["offset_rule"].value == "roberta":
         first = rule["padding_idx"].value + 1
     more = {"length": str(max(1, min(context.options.length, rows.value - first)))}
-    addresses = {"lookup": ask("learned", "lookup", rule, **more).address()}
-    initial = ask("encodings", "learned", {"rows": rows, "dim": dim, **rule}, std="0.02", **more)
-    addresses["initial"] = initial.address()
+    addresses = {
+        "lookup": ask("learned", "lookup", rule, **more).address(),
+        **_addresses(context, {"addresses": table.get("addresses", {})}, {}),
+    }
+    if table.get("initial", True):
+        initial = ask("encodings", "learned", {"rows": rows, "dim": dim, **rule}, std="0.02", **more)
+        addresses["initial"] = initial.address()
     use = Use(
-        role=_role(table["tensor"], context),
+        role=table.get("role") or _role(table["tensor"], context),
         scope=reading.where,
         model_type=reading.type.name,
         encoding="learned",
@@ -147,6 +155,13 @@ def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group
         addresses=addresses,
     )
     return _of_patches(reading, use, table["shape"])
+
+
+def _trained(reading: Reading, context: Context, group: Mapping[str, Any]) -> Iterator[Use]:
+    """Trained tables that measuring does not find: those of models with parts, of conditions, of odd names."""
+    for table in group.get("trained", ()):
+        if all(_holds(reading, key, wanted) for key, wanted in table.get("when", {}).items()):
+            yield _learned(reading, context, table, table)
 
 
 def _of_patches(reading: Reading, use: Use, shape: Sequence[Any]) -> Use:
@@ -199,7 +214,7 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
     parameters |= {name: replace(parameters[name], value=theirs[name]) for name in theirs if name in parameters}
     facts = {name: _fact(reading, spec) for name, spec in row.get("facts", {}).items()}
     use = Use(
-        role=row.get("role") or (context.role if context.role in TOWERS else "text-attention"),
+        role=row.get("role") or context.role,
         scope=reading.where,
         model_type=reading.type.name,
         encoding=row.get("encoding", scheme[1] if scheme else "none"),

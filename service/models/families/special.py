@@ -7,9 +7,10 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
-from service.models.families.local import attention_windows, gpt_neo
+from service.models.families.local import attention_windows, gpt_neo, streaming
 from service.models.families.relative import xlnet
 from service.models.families.rotations import clvp, esm_atoms, musicflamingo, vjepa2
+from service.models.families.sam import sam_distances
 from service.models.families.timm import timm
 from service.models.families.towers import (
     boxes,
@@ -250,8 +251,10 @@ SPECIAL: Mapping[str, Special] = {
     "perceiver": perceiver,
     "pvt": pvt,
     "reformer": reformer,
+    "sam_distances": sam_distances,
     "sam_prompt": sam_prompt,
     "spectrogram": spectrogram,
+    "streaming": streaming,
     "swin": swin,
     "swin_v2": swin_v2,
     "timm": timm,
