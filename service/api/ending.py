@@ -61,12 +61,15 @@ class Ending(Watching):
         self.over = True
         self.deaf |= self.in_head  # what arrives is another request, behind the last one
         self.cycle.keep_alive = False
+
+    def be_polite(self) -> None:
+        """Let the answer to the request that has just begun end the connection in good order, if it does."""
         self.cycle.transport = cast(asyncio.Transport, Polite(self))
 
     def close_politely(self) -> None:
-        """End the connection, its last answer being written, when what is left of its request has been heard."""
-        self.over = True
-        if self.in_message and not self.deaf and not self.transport.is_closing():
+        """End the connection, its last answer being written: when what is left of the request has been heard, but not
+        where it was the app that made it the last, for then the rest is what it would not wait for."""
+        if self.over and self.in_message and not self.deaf and not self.transport.is_closing():
             self.hearing_out = True
             self.transport.write_eof()
             self.linger(self.configuration.settings.body_idle_seconds)

@@ -212,6 +212,7 @@ class Protocol(Repeating):
             super().on_headers_complete()
             self.passed_on = True
             self.cycle.__class__ = Unframed if version == "1.0" else Cycle
+            self.be_polite()
             if not self._is_kept():
                 self.is_last()
         elif self.parser.get_method() == b"CONNECT":

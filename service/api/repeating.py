@@ -65,6 +65,7 @@ class Repeating(Ending):
         if keep_alive:
             self.rest()
         else:
+            self.over = True
             self.close_politely()
 
     def _default(self) -> bytes:

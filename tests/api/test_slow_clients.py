@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -51,6 +51,24 @@ def test_a_body_that_trickles_is_408(server: Client) -> None:
     assert (status, headers["connection"]) == (408, "close")
     assert b" bytes of the body arrived in 0.4 seconds; 409 at least, or its end, would do" in body
     wait_until(lambda: server.resources.budget.in_use == 0)
+
+
+def test_a_client_that_goes_on_trickling_gets_to_read_why(server: Client) -> None:
+    """Bytes that arrive behind the refusal reset nothing, and are not waited for long."""
+    with closing(connected(server)) as client:
+        client.sendall(ask("/v1/encodings/sinusoidal?dim=4", *POST, method="POST", last=False))
+        client.settimeout(0.01)
+        answer, began = b"", time.monotonic()
+        while time.monotonic() - began < 10:
+            with suppress(TimeoutError):
+                part = client.recv(65536)
+                if not part:
+                    break
+                answer += part
+            client.sendall(b"1")
+        assert parsed(answer)[0] == 408
+        client.sendall(b"1")  # it is still read
+        wait_until(lambda: server.connections == 0)
 
 
 def test_a_body_that_comes_slowly_but_steadily_is_read(server: Client) -> None:

@@ -1,12 +1,12 @@
-"""1,400 clients who waste a server's time, at once, and what others notice of it.
+"""1,400 clients who waste a server's time, and what others notice of it.
 
-    python -m tests.benchmarks.slow_clients [--seconds S]
+    python -m tests.benchmarks.slow_clients [--seconds S] [--within S]
 
 500 connect and say nothing, 500 send half a header, 200 send a body of which a byte comes each second, 200 take 256
-bytes a second of an answer of 50 MB. Beside them one client asks at a steady pace, for what was computed before and for
-what was not. Printed: when and how each kind was ended, the answers' 99th percentile before and meanwhile, memory and
-descriptors. The limits are those of a server that nobody has set up, and the large table has been computed before.
-Server on core 0, the clients in two processes on core 1.
+bytes a second of an answer of 50 MB; all come within ten seconds, or as many as are said. Beside them one client asks
+at a steady pace, for what was computed before and for what was not. Printed: when and how each kind was ended, the
+answers' 99th percentile before and meanwhile, memory and descriptors. The limits are those of a server that nobody has
+set up, and the large table has been computed before. Server on core 0, the clients in two processes on core 1.
 """
 
 import argparse
@@ -116,7 +116,8 @@ KINDS: tuple[tuple[int, Callable[[socket.socket], Awaitable[str]]], ...] = (
 )
 
 
-async def client(port: int, act: Callable[[socket.socket], Awaitable[str]], ended: Ended) -> None:
+async def client(port: int, act: Callable[[socket.socket], Awaitable[str]], ended: Ended, after: float) -> None:
+    await asyncio.sleep(after)
     opened = await connected(port)
     began = time.monotonic()
     try:
@@ -159,13 +160,13 @@ def descriptors(server: Running) -> int:
     return len(os.listdir(f"/proc/{server.pid}/fd"))
 
 
-async def waste(port: int) -> None:
+async def waste(port: int, within: float) -> None:
     """All who are slow, to the end of the last."""
     kinds = [Ended() for _ in KINDS]
     clients = [
-        asyncio.ensure_future(client(port, act, ended))
+        asyncio.ensure_future(client(port, act, ended, within * number / count))
         for (count, act), ended in zip(KINDS, kinds, strict=True)
-        for _ in range(count)
+        for number in range(count)
     ]
     await asyncio.wait(clients, timeout=SECONDS_TO_END)
     for (count, act), ended in zip(KINDS, kinds, strict=True):
@@ -173,12 +174,13 @@ async def waste(port: int) -> None:
     os._exit(0)  # whoever is left is not waited for
 
 
-async def measure(server: Running, seconds: float) -> None:
+async def measure(server: Running, seconds: float, within: float) -> None:
     served = Served(server.port)
     until = time.monotonic() + seconds
     before = await served.ask(lambda: time.monotonic() > until)
     opened, idle, most = descriptors(server), server.resident(), 0
-    wasters = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.slow_clients", "--waste", str(server.port)])
+    waste = ("--waste", str(server.port), "--within", str(within))
+    wasters = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.slow_clients", *waste])
 
     def over() -> bool:
         nonlocal most
@@ -197,14 +199,15 @@ async def measure(server: Running, seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30, help="how long others are measured before")
+    parser.add_argument("--within", type=float, default=10, help="seconds in which the slow clients come")
     parser.add_argument("--waste", type=int, metavar="PORT", help="only be the slow clients of this server")
     given = parser.parse_args()
     if given.waste:
-        uvloop.run(waste(given.waste))
+        uvloop.run(waste(given.waste, given.within))
     with running(SERVICE, TABLE, 0) as server:
         os.sched_setaffinity(0, {1})
         first_answer(server.port, LARGE)
-        uvloop.run(measure(server, given.seconds))
+        uvloop.run(measure(server, given.seconds, given.within))
 
 
 if __name__ == "__main__":
