@@ -518,3 +518,34 @@ def test_a_connection_that_closes_already_is_not_ended_again(server: Live) -> No
     cast(Any, protocol.transport).is_closing.return_value = True
     protocol.shutdown()
     cast(Any, protocol.transport).write_eof.assert_not_called()
+
+
+def test_a_header_that_is_late_once_the_end_has_come_changes_nothing(server: Live) -> None:
+    protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
+    protocol.transport = transport = create_autospec(Transport)
+    protocol.over = True
+    protocol._head_is_late()
+    assert transport.method_calls == []
+
+
+def test_the_reader_of_what_is_left_at_the_close_is_watched(server: Live) -> None:
+    loop = create_autospec(AbstractEventLoop)
+    protocol = Protocol(server.config, server.server_state, {}, loop)
+    protocol.transport = transport = create_autospec(Transport)
+    for left in (0, 100):
+        transport.get_write_buffer_size.return_value = left
+        protocol.close()
+    assert transport.close.call_count == 2
+    loop.call_later.assert_called_once_with(server.config.settings.answer_idle_seconds, protocol._look_at_reader)
+
+
+def test_what_comes_when_the_server_drains_is_not_answered(server: Live) -> None:
+    with Client(server.port) as client:
+        client.send(b"GET /slow?seconds=0.6 HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: any(not cast(Protocol, each).is_idle() for each in server.server_state.connections))
+        for each in server.server_state.connections:
+            cast(Protocol, each).drain()
+        client.send(GET)
+        answer = client.read()
+    assert answer.endswith(b"slept")
+    assert answer.count(b"HTTP/1.1 ") == 1
