@@ -23,6 +23,7 @@ from service.api.gate import Gate
 from service.api.meters import UNROUTED, Account
 from service.api.problems import Problem
 from service.api.repeating import Repeating
+from service.api.upgrades import written_plain
 
 if TYPE_CHECKING:
     from service.api.configuration import Config
@@ -31,19 +32,7 @@ if TYPE_CHECKING:
 FIELD_OVERHEAD = 4
 # The method of what was refused before one was read.
 UNREAD = "-"
-UPGRADE_FIELDS = (b"upgrade", b"http2-settings")
 VERSIONS = ("1.1", "1.0")
-
-
-def _without_upgrade(pair: tuple[bytes, bytes]) -> tuple[bytes, bytes | None]:
-    """A field as it would be without the wish for another protocol; without a value it is to be left out."""
-    name, value = pair
-    if name in UPGRADE_FIELDS:
-        return name, None
-    if name != b"connection":
-        return pair
-    options = [each for each in value.split(b",") if each.strip(b" \t").lower() not in UPGRADE_FIELDS]
-    return name, b",".join(options) or None
 
 
 class RefusedError(Exception):
@@ -116,11 +105,9 @@ class Protocol(Repeating):
     def _without_upgrade(self, rest: bytes) -> bytes:
         """What to read as if no upgrade had been asked for: Java's client asks for h2c in its first request."""
         version = self.parser.get_http_version().encode()
-        lines = [self.scope["method"].encode() + b" " + self.url + b" HTTP/" + version]
-        lines += [name + b": " + value for name, value in map(_without_upgrade, self.headers) if value is not None]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        return b"\r\n".join(lines) + b"\r\n\r\n" + rest
+        return written_plain(self.scope["method"].encode(), self.url, version, self.headers) + rest
 
     def _bound_silence(self, count: int) -> None:
         self.silent = 0 if self.heard else self.silent + count

@@ -62,7 +62,7 @@ def _all(reading: Reading, rule: Rule) -> list[str]:
     return [label] * reading.layers()
 
 
-def _from(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _from(reading: Reading, _rule: Rule) -> list[str]:
     if not _slides(reading):
         return [FULL] * reading.layers()
     first = reading.integer("max_window_layers", 0)
@@ -74,7 +74,7 @@ def _slides(reading: Reading) -> bool:
     return (used is None or reading.flag("use_sliding_window")) and reading.integer("sliding_window", 0) is not None
 
 
-def _alternate_until(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _alternate_until(reading: Reading, _rule: Rule) -> list[str]:
     """Qwen2-MoE: even layers below `max_window_layers` slide, if any do."""
     last = reading.integer("max_window_layers", 0)
     slides = reading.flag("use_sliding_window")
@@ -103,13 +103,13 @@ def numbers_of(listed: Value) -> list[int]:
     return [whole(Value(each, listed.source, f"{listed.key}/{place}"), 0, MOST_LAYERS).value for place, each in entries]
 
 
-def _chunked(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _chunked(reading: Reading, _rule: Rule) -> list[str]:
     """Llama 4: layers that turn are chunked."""
     chunk = reading.integer("attention_chunk_size")
     return ["chunked_attention" if turns and chunk else FULL for turns in turning(reading) or []]
 
 
-def _unturned_slide(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _unturned_slide(reading: Reading, _rule: Rule) -> list[str]:
     """SmolLM3: layers that do not turn slide, if any do."""
     slides = reading.flag("use_sliding_window") and reading.integer("sliding_window", 0) is not None
     return [SLIDING if slides and not turns else FULL for turns in turning(reading) or []]
@@ -120,7 +120,7 @@ def _from_end(reading: Reading, rule: Rule) -> list[str]:
     return [FULL if (count - 1 - layer) % n == 0 else SLIDING for layer in range(count)]
 
 
-def _mimo(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _mimo(reading: Reading, _rule: Rule) -> list[str]:
     """MiMo V2 Flash: the first layer is full too."""
     return [FULL if layer == 0 or (layer + 1) % 6 == 0 else SLIDING for layer in range(reading.layers())]
 
@@ -128,7 +128,7 @@ def _mimo(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
 COMPRESSED = {0: SLIDING, 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}
 
 
-def _deepseek_v4(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _deepseek_v4(reading: Reading, _rule: Rule) -> list[str]:
     """By `compress_ratios`, else two heavily compressed layers, and then in turn."""
     count = reading.layers()
     ratios = reading.list_of("compress_ratios")
@@ -146,7 +146,7 @@ def _deepseek_v4(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     return [COMPRESSED[ratio] for ratio in ratios.value[:count]]
 
 
-def _exaone(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _exaone(reading: Reading, _rule: Rule) -> list[str]:
     """EXAONE 4: every `sliding_window_pattern`-th layer is full; without a window all are."""
     if reading.integer("sliding_window", 0) is None:
         return [FULL] * reading.layers()
@@ -175,7 +175,7 @@ def failing(reading: Reading) -> list[str]:
     return []
 
 
-def _prefixed(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _prefixed(reading: Reading, _rule: Rule) -> list[str]:
     """Cohere 2 MoE: dense layers in front have a pattern of their own."""
     count = reading.layers()
     dense = reading.integer("first_k_dense_replace", 0)
@@ -186,14 +186,14 @@ def _prefixed(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     return front + [SLIDING if (layer + 1) % ns[1] else FULL for layer in range(count - before)]
 
 
-def _any_from(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _any_from(reading: Reading, _rule: Rule) -> list[str]:
     """dots.llm1: sliding from `max_window_layers` on where there is a window, whatever `use_sliding_window` says."""
     first = reading.integer("max_window_layers", 0)
     slides = reading.integer("sliding_window", 0) is not None
     return [SLIDING if slides and layer >= (first.value if first else 0) else FULL for layer in range(reading.layers())]
 
 
-def _blocks(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _blocks(reading: Reading, _rule: Rule) -> list[str]:
     """Recurrent Gemma: `block_types` in turn; attention is local."""
     blocks = reading.list_of("block_types")
     names = ["recurrent"] if blocks is None or not blocks.value else blocks.value
@@ -201,23 +201,23 @@ def _blocks(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
     return ["linear_attention" if names[layer % len(names)] == "recurrent" else SLIDING for layer in range(count)]
 
 
-def _flint(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _flint(reading: Reading, _rule: Rule) -> list[str]:
     count = reading.layers()
     return [FULL if layer < 2 or layer % 4 == 1 or layer == count - 1 else SLIDING for layer in range(count)]
 
 
-def _zamba2(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _zamba2(_reading: Reading, _rule: Rule) -> list[str]:
     """The 54 layers that the class assumes, whatever `num_hidden_layers` says."""
     m, h = "linear_attention", "hybrid"
     return [m, *([m] * 5 + [h]) * 7, *[m] * 4, h, *[m] * 3, h, m, m]
 
 
-def _lfm3(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _lfm3(reading: Reading, _rule: Rule) -> list[str]:
     kinds = {2: FULL, 0: SLIDING}
     return [kinds.get(layer % 4, "conv") if layer else "conv" for layer in range(reading.layers())]
 
 
-def _dots3(reading: Reading, rule: Rule) -> list[str]:  # noqa: ARG001
+def _dots3(reading: Reading, _rule: Rule) -> list[str]:
     """dots3.note: the first two layers and every fourth are full, unless none slides."""
     slides = reading.find("use_sliding_window")
     none_slides = slides is not None and slides.value is False

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
-from itertools import chain
 from typing import Any
 
 from service.engine.errors import Refusal
@@ -11,10 +9,12 @@ from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
-from service.models.known import ModelType, assumable, known, model_type, nearest_types, roles, type_of_class
+from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class
+from service.models.misspelt import misspelt
 from service.models.nearest import echo
 from service.models.plan import Plan, Use
-from service.models.reading import OLDER, Reading, kind, pointer
+from service.models.reading import Reading, kind, pointer
+from service.models.roles import own_role, role_of_part
 from service.models.stacks import cross_attention, of_stack
 from service.models.told import Told
 
@@ -136,10 +136,10 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
         inner = None if key in reading.type.rule.get("unused", ()) else _part(reading, key, part, context)
         if inner is not None:
             whole = reading.type.rule.get("tells", {}).get(key, {})
-            found = _walk(inner, replace(context, role=_role(key, context.role), whole=whole), depth + 1)
+            found = _walk(inner, replace(context, role=role_of_part(key, context.role), whole=whole), depth + 1)
             uses += of_stack(found, reading.type.rule.get("stack_of", {}).get(key))
     family = family_of(reading.type)
-    context = replace(context, role=_own_role(reading, context.role))
+    context = replace(context, role=own_role(reading, context.role))
     uses = [*positions(reading, context), *(family(reading, context) if family else ()), *uses]
     if family is None and not reading.type.parts and not has_positions(reading.type.name):
         uses.append(_unknown(reading, context, depth))
@@ -155,56 +155,6 @@ def _refuse_member(reading: Reading) -> None:
         found = reading.find(key)
         if found is not None and found.value == value:
             raise Refusal(found.key, "unsupported", f"{key} is {value}: {detail}")
-
-
-# Keys beside the RoPE block that decide something about positions in most classes.
-WATCHED = (
-    "rope_theta",
-    "rope_scaling",
-    "rope_parameters",
-    "partial_rotary_factor",
-    "head_dim",
-    "hidden_size",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "max_position_embeddings",
-    "original_max_position_embeddings",
-    "sliding_window",
-    "layer_types",
-)
-
-
-MOST_WATCHED = 512
-
-
-def misspelt(reading: Reading) -> list[str]:
-    """Keys that no class reads and that look like one that decides something: transformers ignores them silently."""
-    known = {*reading.type.fields, *reading.type.aliases, *reading.given, *OLDER, *chain.from_iterable(OLDER.values())}
-    found = []
-    for key in list(reading.document)[:MOST_WATCHED]:
-        if not isinstance(key, str) or key in known or key in WATCHED or len(key) > 64:
-            continue
-        near = get_close_matches(key, WATCHED, 1, 0.9)
-        if near and near[0] not in reading.document:
-            found.append(f"{reading.at(key)} is read by nothing: did you mean {near[0]}?")
-    return found[:8]
-
-
-PICTURES, SOUND = ("image_size", "patch_size", "num_channels"), ("num_mel_bins", "conv_dim")
-TEXT = ("max_position_embeddings", "relative_attention_num_buckets")
-
-
-def _own_role(reading: Reading, role: str) -> str:
-    """What a tower is for where no key says: by the sizes that its class has."""
-    fields = reading.type.fields
-    if role == "text-attention" and reading.type.name in roles():
-        return roles()[reading.type.name]
-    whole = reading.type.parts or reading.type.rule.get("crosses")
-    if role != "text-attention" or whole or any(key in fields for key in TEXT):
-        return role
-    if any(key in fields for key in PICTURES):
-        return "vision-tower"
-    return "audio-tower" if any(key in fields for key in SOUND) else role
 
 
 def _unknown(reading: Reading, context: Context, depth: int) -> Use:
@@ -292,23 +242,3 @@ def _part_type(
         name = rule.get("retype", {}).get(name, name)
         return model_type(name) if known(name) else None
     return _own_type(part, rule)
-
-
-ROLES: tuple[tuple[str, str], ...] = (
-    ("vision", "vision-tower"),
-    ("backbone", "vision-tower"),
-    ("audio", "audio-tower"),
-    ("speech", "audio-tower"),
-    ("code2wav", "audio-tower"),
-    ("encoder", "encoder-attention"),
-    ("decoder", "decoder-attention"),
-    ("text", "text-attention"),
-)
-
-
-def _role(key: str, outer: str) -> str:
-    """The role of a part by its key; what has no word of its own has that of the whole."""
-    for word, role in ROLES:
-        if word in key:
-            return role
-    return outer

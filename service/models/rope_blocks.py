@@ -106,7 +106,7 @@ def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
 TWO = ("full_attention", "sliding_attention")
 
 
-def _two_bases(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG001
+def _two_bases(reading: Reading, _labels: Sequence[str]) -> Found:
     """Gemma 3, ModernBERT, Olmo 3: a base for full and one for sliding attention; old scaling goes to some."""
     rule = reading.type.rule["two_bases"]
     notes: list[str] = []
@@ -173,7 +173,7 @@ def _base_of(reading: Reading, names: Mapping[str, str]) -> Value:
     return theta_of(reading, key, default)
 
 
-def _main_and_compress(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG001
+def _main_and_compress(reading: Reading, _labels: Sequence[str]) -> Found:
     """DeepSeek V4: `main` is never scaled, `compress` has a base of its own and the scaling."""
     notes: list[str] = []
     raw = raw_block(reading, notes)
@@ -259,7 +259,7 @@ def _keys_of(raw: Keys, label: str) -> Keys:
     return located(value.value, value.key, value.source)
 
 
-def _fixed(reading: Reading, labels: Sequence[str]) -> Found:  # noqa: ARG001
+def _fixed(reading: Reading, _labels: Sequence[str]) -> Found:
     """GPT-J, CodeGen, ESM: a base that is written into the code, or stands at the top."""
     key, code = reading.type.rule.get("theta_key"), reading.at("model_type")
     theta = theta_of(reading, key, 10_000.0) if key else Value(10_000.0, "class default", code)

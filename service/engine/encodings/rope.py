@@ -14,10 +14,8 @@ from service.engine.rotation.rope_formulas import FORMULAS
 from service.engine.rotation.rope_usages import ON_ONE_AXIS
 from service.engine.rotation.rotary import (
     Rotary,
-    centred,
     divisors,
     fastest,
-    refuse_far_xpos,
     resolved,
     rotary_angles,
     rotary_facts,
@@ -25,6 +23,7 @@ from service.engine.rotation.rotary import (
     table_width,
     write_columns,
 )
+from service.engine.rotation.rotary_xpos import centred, refuse_far_xpos
 from service.engine.rotation.xpos import Role
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Inputs, Scheme, Sequence, Tensor, Tensors, Usage, unused

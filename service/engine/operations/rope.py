@@ -18,10 +18,8 @@ from service.engine.rotation.rotary import (
     Rotary,
     amplitude,
     amplitude_in,
-    centred,
     fastest,
     pair_members,
-    refuse_far_xpos,
     resolved,
     rotary_angles,
     rotary_facts,
@@ -29,6 +27,7 @@ from service.engine.rotation.rotary import (
     table_width,
 )
 from service.engine.rotation.rotary_width import RotaryChannels
+from service.engine.rotation.rotary_xpos import centred, refuse_far_xpos
 from service.engine.rotation.shifts import FROM_POSITIONS, Shifted, distances_of
 from service.engine.rotation.turning import (
     Axes,

@@ -28,6 +28,7 @@ from service.engine.numbers.reals import Reals, angle_factor, geometric
 from service.engine.numbers.single import float32_frequencies, narrow_frequencies
 from service.engine.positions import Where, as_positions
 from service.engine.rotation.patches import OF_GRIDS, Axis, grid_axes, numerators, patch_count, scales_of
+from service.engine.rotation.rope_axes_conflicts import SHARED, refuse_conflicts
 from service.engine.rotation.rope_sections import (
     Column,
     Indices,
@@ -45,14 +46,6 @@ from service.engine.rotation.scaling_single import ggml_scaling
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Facts, Inputs, unused
 from service.engine.waves import Waves
-
-SHARED = ("shared", "strided")  # series of all pairs together, which a `rope_type` scales
-# The series that arithmetics other than the exact one have.
-KNOWN = {
-    "ggml": ("shared", "per-axis"),
-    "float32": ("shared", "per-axis", "strided"),
-    "table-dtype": ("per-axis",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +154,7 @@ def _exponent(params: RopeAxes, place: int, pairs: int) -> Fraction:
 def fastest_of(params: RopeAxes, grid: tuple[Axis, ...] | None) -> float:
     """A bound of the frequencies of all axes; refuses what cannot be computed, and arithmetics without a meaning."""
     refuse_base_of_no_model(params.base, params.arithmetic)
-    _refuse_conflicts(params)
+    refuse_conflicts(params)
     axes = len(sections_of(params))
     factors = per_axis(params.ntk_factor, axes, "ntk_factor")
     stretch = 2 * max(abs(log2(factor)) for factor in factors)
@@ -184,45 +177,6 @@ def _ends(params: RopeAxes) -> tuple[float, float]:
     steepest = log2(params.base) * (1 if params.frequencies == "rising" else -1)
     scaled = fastest(on_one_axis(params), rotated(params)) if params.frequencies in SHARED else 1.0
     return min(0.0, steepest), max(0.0, steepest, log2(max(1.0, scaled)))
-
-
-def _refuse_conflicts(params: RopeAxes) -> None:
-    if params.ntk_factor != (1.0,) and params.frequencies != "per-axis":
-        raise Refusal("ntk_factor", "conflict", "ntk_factor stretches the base of an axis: add frequencies=per-axis")
-    _refuse_scalings(params)
-    if (params.max_frequency is None) == (params.frequencies == "linear"):
-        wanted = "is needed with" if params.max_frequency is None else "is for"
-        code = "missing" if params.max_frequency is None else "conflict"
-        raise Refusal("max_frequency", code, f"max_frequency {wanted} frequencies=linear")
-    if params.arithmetic == "exact":
-        return
-    known = KNOWN[params.arithmetic]
-    plain = params.interpolation_scale == (1.0,) and params.base_size is None and params.angle_factor == "one"
-    stretched = params.arithmetic != "float32" and params.ntk_factor != (1.0,)
-    if params.frequencies not in known or stretched or not plain or params.coordinates.startswith(("unit", "share")):
-        detail = (
-            f"arithmetic={params.arithmetic} knows base^-x times a position as it is: frequencies "
-            f"{' or '.join(known)}, no factors and no scaled coordinates; use arithmetic=exact"
-        )
-        raise Refusal("arithmetic", "conflict", detail)
-
-
-def _refuse_scalings(params: RopeAxes) -> None:
-    """Refuse a scaling of series that have none, and lists of frequencies that do not fit."""
-    if params.rope_type != "default" and params.frequencies not in SHARED:
-        detail = (
-            f"rope_type={params.rope_type} scales the frequencies that the axes share: frequencies is "
-            f"{params.frequencies}, {' or '.join(SHARED)} would do"
-        )
-        raise Refusal("rope_type", "conflict", detail)
-    if (params.raw_frequencies is None) == (params.rope_type == "frequencies"):
-        wanted = "is needed with" if params.raw_frequencies is None else "is for"
-        code = "missing" if params.raw_frequencies is None else "conflict"
-        raise Refusal("raw_frequencies", code, f"raw_frequencies {wanted} rope_type=frequencies")
-    pairs, given = rotated(params) // 2, len(params.raw_frequencies or ())
-    if given not in (0, pairs):
-        detail = f"raw_frequencies has one entry a pair: expected {pairs}, got {given}"
-        raise Refusal("raw_frequencies", "shape", detail, limit=pairs, requested=given)
 
 
 def refuse_format(params: RopeAxes, inputs: Inputs, dtype: str) -> None:

@@ -10,7 +10,7 @@ from service.engine.arithmetics import FLOAT32_NOTE, Angles, Exact, Float32, Ggm
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, fastest_frequency
 from service.engine.numbers.reals import MANY_DIGITS
-from service.engine.positions import Values, Where
+from service.engine.positions import Values
 from service.engine.quantities import Arithmetic, Origin, Pairing, Real
 from service.engine.rotation.rotary_width import rotary_width
 from service.engine.rotation.scaling import PER_PAIR, completed, list_used
@@ -32,7 +32,7 @@ from service.engine.rotation.scaling_single import (
     ggml_scaling,
     scaled_float32_frequencies,
 )
-from service.engine.rotation.xpos import Decay, ExactXPos, Float32XPos, Role, refuse_far
+from service.engine.rotation.xpos import Decay, ExactXPos, Float32XPos, Role
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import Array, Facts
 from service.engine.waves import Waves, values
@@ -169,22 +169,6 @@ def amplitude_in(params: Rotary, width: int, direction: str, dtype: str) -> Arra
     return factor if direction == "forward" else nearest(1 / factor.astype(np.float64), DTYPES[dtype])
 
 
-Q = TypeVar("Q", bound=Rotary)
-
-
-def centred(params: Q, length: int) -> Q:
-    """The parameters with the centre of xPos filled in, for so many positions.
-
-    >>> centred(Rotary(xpos_scale_base=512, xpos_centering="middle"), 9).xpos_center
-    4.0
-    """
-    middles = {"middle": length // 2, "middle-up": (length + 1) // 2}
-    known = params.xpos_center
-    if known is None and params.xpos_scale_base is not None:
-        known = float(middles.get(params.xpos_centering or "zero", 0))
-    return params.model_copy(update={"xpos_center": known, "xpos_centering": None})
-
-
 def decay_of(params: Rotary, width: int, role: Role, direction: str = "forward") -> Decay | None:
     """xPos, if it is wanted."""
     if params.xpos_scale_base is None:
@@ -193,16 +177,6 @@ def decay_of(params: Rotary, width: int, role: Role, direction: str = "forward")
     center = 0.0 if direction == "shift" else params.xpos_center or 0.0
     decay = Decay(width, params.xpos_scale_base, center, role)
     return decay.reversed() if direction == "inverse" else decay
-
-
-def refuse_far_xpos(params: Rotary, width: int, at: Values, dtype: str, role: Role, direction: str = "forward") -> None:
-    """Refuse positions where the factors of xPos leave the range, and arithmetics that have none."""
-    decay = decay_of(params, width, role, direction)
-    if decay is None:
-        return
-    if params.arithmetic == "ggml":
-        raise Refusal("xpos_scale_base", "conflict", "llama.cpp has no xPos: arithmetic=exact or float32 would do")
-    refuse_far(decay, Where((len(at),), at).ends, float(amplitude(params, width, direction)), dtype)
 
 
 def rotary_angles(

@@ -58,18 +58,9 @@ def axial(reading: Reading, context: Context) -> list[Use]:
     """The one use of a tower: tables of a grid, frequencies and the rotation."""
     row = AXIAL.get(reading.type.name, PER_AXIS)
     dim = _width(reading, row)
-    base = _base(reading)
     sections = _sections(dim, row)
-    parameters = {"dim": dim, "sections": sections, "base": base}
-    if row.get("thirds"):
-        parameters["rotary_dim"] = dim.replaced(2 * sum(sections.value))
-    parameters |= {
-        name: Value(value, "class default", reading.where or "/") for name, value in row.items() if name not in OURS
-    }
-    merge = reading.integer("spatial_merge_size") if row.get("merge", "spatial_merge_size") else None
-    if merge is not None:
-        parameters["spatial_merge_size"] = merge
-    parameters.setdefault("arithmetic", Value("float32", "class default", reading.where or "/"))
+    parameters = _parameters(reading, row, dim, sections)
+    merge = parameters.get("spatial_merge_size")
     example = _example(reading, merge.value if merge else 1, row)
     of_tables = ("coordinates", "spatial_merge_size", "class_token", "offset")
     shared = {name: value for name, value in parameters.items() if name not in of_tables}
@@ -103,6 +94,20 @@ def axial(reading: Reading, context: Context) -> list[Use]:
             },
         ),
     )
+
+
+def _parameters(reading: Reading, row: Mapping[str, Any], dim: Value, sections: Value) -> dict[str, Value]:
+    """Those of the tables, but for their grid."""
+    where = reading.where or "/"
+    parameters = {"dim": dim, "sections": sections, "base": _base(reading)}
+    if row.get("thirds"):
+        parameters["rotary_dim"] = dim.replaced(2 * sum(sections.value))
+    parameters |= {name: Value(value, "class default", where) for name, value in row.items() if name not in OURS}
+    merge = reading.integer("spatial_merge_size") if row.get("merge", "spatial_merge_size") else None
+    if merge is not None:
+        parameters["spatial_merge_size"] = merge
+    parameters.setdefault("arithmetic", Value("float32", "class default", where))
+    return parameters
 
 
 def _by_windows(reading: Reading, use: Use) -> list[Use]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from service.engine.errors import Refusal
@@ -78,32 +79,64 @@ def timm(reading: Reading, context: Context) -> Iterator[Use]:
     )
 
 
-def _perception(reading: Reading, named: Value, match: re.Match[str]) -> Iterator[Use]:
-    """A trained table, and RoPE by column and row on the grid that the weights were trained for.
+@dataclass(frozen=True, slots=True)
+class Perception:
+    """What a name and `model_args` say of a Perception Encoder."""
 
-    `model_args` of the file change what the name says, as timm's own arguments do.
-    """
+    named: Value
+    width: Value
+    heads: Value
+    sides: tuple[Value, Value]
+    patch: tuple[Value, Value]
+    trained: tuple[Value, Value]
+    token: bool
+    first: int
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        return self.sides[0].value // self.patch[0].value, self.sides[1].value // self.patch[1].value
+
+    @property
+    def reference(self) -> tuple[int, int]:
+        """Rows and columns that the weights were trained for."""
+        return self.trained[0].value, self.trained[1].value
+
+
+def _perception(reading: Reading, named: Value, match: re.Match[str]) -> Iterator[Use]:
+    """A trained table, and RoPE by column and row on the grid that the weights were trained for."""
+    found = _said(reading, named, match)
+    rows, columns = found.grid
+    said_of_it = ["timm resizes it for other pictures: bicubic, antialiased"]
+    yield learned(reading, "vision-tower", [rows * columns + found.token, found.width.value], said_of_it, named.key)
+    yield _turning(reading, found)
+
+
+def _said(reading: Reading, named: Value, match: re.Match[str]) -> Perception:
+    """`model_args` of the file change what the name says, as timm's own arguments do."""
     args: Mapping[str, Any] = reading.object("model_args") or {}
+    kind_of, patch, side = match[1], int(match[2]), int(match[3])
 
     def said(key: str, default: int) -> tuple[Value, Value]:
         return _sides(reading, args, key, Value(default, "rewritten", named.key))
 
-    width, heads = (said(key, WIDTHS[match[1]][place])[0] for place, key in enumerate(("embed_dim", "num_heads")))
-    high, wide = said("patch_size", int(match[2]))
-    sides = said("img_size", int(match[3]))
-    rows, columns = sides[0].value // high.value, sides[1].value // wide.value
-    if not rows or not columns or width.value % (4 * heads.value):
-        detail = f"{named.value} makes {rows} x {columns} patches, and heads of {width.value} / {heads.value}"
-        raise Refusal(named.key, "conflict", detail)
-    trained = said("ref_feat_shape", int(match[3]) // int(match[2]))
-    reference = trained[0].value, trained[1].value
-    token = args.get("class_token", match[1] != "gigantic")
+    width, heads = (said(key, WIDTHS[kind_of][place])[0] for place, key in enumerate(("embed_dim", "num_heads")))
+    token = args.get("class_token", kind_of != "gigantic")
     if not isinstance(token, bool):
         where = pointer(reading.at("model_args"), "class_token")
         raise Refusal(where, "type", f"class_token is {kind(token)}; true or false is needed")
-    said_of_it = ["timm resizes it for other pictures: bicubic, antialiased"]
-    yield learned(reading, "vision-tower", [rows * columns + token, width.value], said_of_it, named.key)
-    dim = width.replaced(width.value // heads.value)
+    patches, sides, trained = said("patch_size", patch), said("img_size", side), said("ref_feat_shape", side // patch)
+    first = 0 if kind_of == "gigantic" else 1
+    found = Perception(named, width, heads, sides, patches, trained, token, first)
+    rows, columns = found.grid
+    if not rows or not columns or width.value % (4 * heads.value):
+        detail = f"{named.value} makes {rows} x {columns} patches, and heads of {width.value} / {heads.value}"
+        raise Refusal(named.key, "conflict", detail)
+    return found
+
+
+def _turning(reading: Reading, found: Perception) -> Use:
+    dim, as_trained = found.width.replaced(found.width.value // found.heads.value), found.grid == found.reference
     parameters = {
         "dim": dim,
         "sections": dim.replaced([dim.value // 4] * 2),
@@ -111,16 +144,17 @@ def _perception(reading: Reading, named: Value, match: re.Match[str]) -> Iterato
         "frequencies": code(reading, "per-axis"),
         "section_order": code(reading, [1, 0]),
         "pairing": code(reading, "interleaved"),
-        "arithmetic": code(reading, "float32" if (rows, columns) == reference else "exact"),
+        "arithmetic": code(reading, "float32" if as_trained else "exact"),
     }
-    scaled = {} if (rows, columns) == reference else {"base_size": trained[0].replaced(list(reference))}
+    scaled = {} if as_trained else {"base_size": found.trained[0].replaced(list(found.reference))}
     of_tables = scaled | {
-        "offset": code(reading, 0 if match[1] == "gigantic" else 1),
-        "class_token": code(reading, "first" if token else "none"),
-        "grid": sides[0].replaced([rows, columns]),
+        "offset": code(reading, found.first),
+        "class_token": code(reading, "first" if found.token else "none"),
+        "grid": found.sides[0].replaced(list(found.grid)),
     }
     rotation = {key: value for key, value in parameters.items() if key != "dim"}
-    yield Use(
+    base_size = ",".join(map(str, found.reference))
+    return Use(
         role="vision-tower",
         scope=reading.where,
         model_type=reading.type.name,
@@ -128,9 +162,7 @@ def _perception(reading: Reading, named: Value, match: re.Match[str]) -> Iterato
         scheme=("encodings", "rope-axes"),
         parameters={**parameters, **of_tables},
         facts={"axes": 2, "head_dim": dim.value, "pairs_per_axis": dim.value // 4, "attention_factor": 1.0},
-        notes=(
-            f"read from the name of timm's architecture; base_size of other grids is {reference[0]},{reference[1]}",
-        ),
+        notes=(f"read from the name of timm's architecture; base_size of other grids is {base_size}",),
         addresses={
             "tables": ask("encodings", "rope-axes", {**parameters, **of_tables}).address(),
             "frequencies": ask("encodings", "rope-axes", parameters, output="frequencies").address(),
