@@ -46,17 +46,17 @@ class Ending(Watching):
     def drain(self) -> None:
         """The server is about to stop: an answer that has not begun says that it is the last one here."""
         if not self.is_idle() and not self.cycle.response_started:
-            self.is_last()
+            self.make_last()
 
     def shutdown(self) -> None:
         """The server stops: what is under way is the last here. A connection that rests is ended but not closed at
         once, for a request that is on its way would be answered with a reset."""
         if not self.is_idle():
-            self.is_last()
+            self.make_last()
         else:
             self.end()
 
-    def is_last(self) -> None:
+    def make_last(self) -> None:
         """End the connection once the request under way is answered."""
         self.over = True
         self.deaf |= self.in_head  # what arrives is another request, behind the last one

@@ -201,7 +201,7 @@ class Protocol(Repeating):
             self.cycle.__class__ = Unframed if version == "1.0" else Cycle
             self.be_polite()
             if not self._is_kept():
-                self.is_last()
+                self.make_last()
         elif self.parser.get_method() == b"CONNECT":
             self._note(not_http())
         else:
