@@ -25,6 +25,7 @@ from service.api import (
 from service.api.access import gate_of
 from service.api.access_log import AccessLog
 from service.api.bodies import JSON_OBJECT_FACTOR, Limits
+from service.api.directory import Directory
 from service.api.door import Door
 from service.api.limits import Budget
 from service.api.meters import route_label
@@ -38,15 +39,18 @@ from service.settings import Settings
 
 
 class Service(FastAPI):
-    """FastAPI behind the door: a repeated answer is sent without entering the framework."""
+    """FastAPI behind the door: a repeated answer is sent, and a scheme found, without entering the framework."""
 
     door: Door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.door(scope, receive, send)
+        if scope["type"] == "http":
+            await self.door(scope, receive, send)
+        else:
+            await self.framework(scope, receive, send)
 
     async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What lies behind the door."""
+        """FastAPI itself."""
         await super().__call__(scope, receive, send)
 
 
@@ -71,7 +75,6 @@ def create_app(settings: Settings) -> Service:
     )
     app.state.draining = False
     app.state.resources = resources
-    app.door = Door(app.framework, resources)
     refusals.install(app)
     health.install(app, resources)
     catalogue.install(app, resources)
@@ -84,9 +87,9 @@ def create_app(settings: Settings) -> Service:
         metrics.install(app, resources, settings.workers)
     docs.install(app, settings.docs, settings.explorer)
     explained.install(app, resources)
-    app.door.routes = {
-        route.endpoint: route_label(route.path) for route in app.router.routes if isinstance(route, Route)
-    }
+    routes = [route for route in app.router.routes if isinstance(route, Route)]
+    app.door = Door(Directory(app.framework, routes, schemes.EXTENSIONS), resources)
+    app.door.routes = {route.endpoint: route_label(route.path) for route in routes}
     return app
 
 

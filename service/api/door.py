@@ -5,11 +5,11 @@ A repeated GET is answered here, before routing and parsing: one look-up by raw 
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from service.api.access_log import client_of
 from service.api.answering import Answering
@@ -32,6 +32,9 @@ NOTED = _NOT_REPEATED | {b"x-request-id", b"if-none-match", b"accept-encoding", 
 _PICTURE = re.compile(rb"[^?]*/v1/[^?]*\.(?:png|svg)(?:\?.*)?")
 # Answered however many requests wait, for they take no work.
 _WITHOUT_WORK = re.compile(rb"[^?]*/(?:health/\w+|metrics)")
+
+# What makes the answers: an ASGI application that may ask how far its answer has come.
+Behind = Callable[[Scope, Receive, Answering], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ class Door:
     `routes` has the label of what each endpoint answers, for the meters.
     """
 
-    def __init__(self, app: ASGIApp, resources: Resources) -> None:
+    def __init__(self, app: Behind, resources: Resources) -> None:
         self.app = app
         self.resources = resources
         self.gate = resources.gate
@@ -132,9 +135,6 @@ class Door:
         return Found(*answer, admitted, UNROUTED, begun, "early")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         problem = _out_of_bounds(scope, self.resources)
         target = target_of(scope)
         found = None if problem else self.find(scope, target)

@@ -32,15 +32,19 @@ class Refused(Response):
 def install(app: FastAPI) -> None:
     """Give every exception that can reach the framework its problem document."""
     for kind in (Problem, EngineError, FormatError):
-        app.add_exception_handler(kind, _domain)
+        app.add_exception_handler(kind, _any)
     app.add_exception_handler(HTTPException, _framework)
-    app.add_exception_handler(Exception, _bug)
+    app.add_exception_handler(Exception, _any)
 
 
-async def _domain(_request: Request, error: Exception) -> Response:
+def refused(request: Request, error: Exception) -> Response:
+    """The answer to a request that was refused, or that met a bug, which is logged."""
     problem = problem_from(error)
-    assert problem is not None
-    return Refused(problem)
+    return _bug(request, error) if problem is None else Refused(problem)
+
+
+async def _any(request: Request, error: Exception) -> Response:
+    return refused(request, error)
 
 
 async def _framework(request: Request, error: Exception) -> Response:
@@ -50,7 +54,7 @@ async def _framework(request: Request, error: Exception) -> Response:
     return Refused(_unknown_path(request))
 
 
-async def _bug(request: Request, error: Exception) -> Response:
+def _bug(request: Request, error: Exception) -> Response:
     admitted = request.scope.get("admitted")
     fields = {} if admitted is None else request_fields(admitted)
     log.error("request %s failed", request.scope.get("request_id", ""), exc_info=error, extra={"fields": fields})

@@ -24,14 +24,16 @@ from service.engine.scheme import Array, Inputs, Params, Scheme, Sequence, Tenso
 
 # Large enough that numpy's per-call cost vanishes, small enough to stay in a core's second-level cache.
 CHUNK_BYTES = 4 << 20
+# Of tables up to this size, what is computed together is held until all of it was asked for.
+TOGETHER_BYTES = 4 << 20
 # What an entry takes beside its rows or its state: key, parameters, lock, array header (1.4 KB measured).
 ENTRY_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to a scheme: its parameters, the caller's arrays, the prepared state; and who computes, if not the
-    scheme here and now."""
+    """One request to a scheme: its parameters, the caller's arrays, the prepared state; who computes, if not the
+    scheme here and now; and blocks of small tables that were computed with others, which are asked for next."""
 
     scheme: Scheme[Any, Any]
     params: Params
@@ -40,15 +42,30 @@ class Call:
     state: Any
     sequence: Sequence | None
     by: Callable[[str, int, int], Array] | None = None
+    made: dict[tuple[str, int, int], Array] = field(default_factory=dict)
 
     def compute(self, tensor: str, start: int, stop: int) -> Array:
         """That block of rows, read-only, straight from the scheme."""
-        if self.by is None:
-            rows = self.scheme.rows(self.params, self.inputs, self.state, tensor, start, stop)
-        else:
-            rows = self.by(tensor, start, stop)
+        rows = self.made.pop((tensor, start, stop), None)
+        if rows is None:
+            rows = self._computed(tensor, start, stop)
         rows.flags.writeable = False
         return rows
+
+    def _computed(self, tensor: str, start: int, stop: int) -> Array:
+        if self.by is not None:
+            return self.by(tensor, start, stop)
+        later = self._later(tensor)
+        if self.scheme.together is None or not later:
+            return self.scheme.rows(self.params, self.inputs, self.state, tensor, start, stop)
+        blocks = self.scheme.together(self.params, self.inputs, self.state, start, stop)
+        self.made.update({(name, start, stop): blocks[name] for name in later})
+        return blocks[tensor]
+
+    def _later(self, tensor: str) -> list[str]:
+        """The tensors behind that one, whose blocks are asked for when all of its own were: none of large tables."""
+        names = list(self.tensors)
+        return names[names.index(tensor) + 1 :] if self.tensors[tensor].nbytes <= TOGETHER_BYTES else []
 
 
 @dataclass(slots=True)

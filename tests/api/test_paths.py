@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
+from service.api.directory import Directory
+from service.api.schemes import EXTENSIONS
 from service.engine import SCHEMES
 from service.engine.scheme import Scheme
+from service.main import Service
+from tests.api.gates import watched
 from tests.api.problems import fault, refused
 from tests.clients import Client
 
@@ -94,3 +98,36 @@ def test_get_on_an_operation_is_405(client: Client) -> None:
     assert reply.headers["allow"] == "OPTIONS, POST"
     head = client.head(APPLY)
     assert (head.status_code, head.content) == (405, b"")
+
+
+def test_written_out_addresses_are_found_without_the_framework(direct: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def closed(*_: object) -> None:
+        raise AssertionError("the framework was asked")
+
+    assert isinstance(direct.app, Service)
+    directory = direct.app.door.app
+    assert isinstance(directory, Directory)
+    monkeypatch.setattr(directory, "app", closed)
+    assert direct.get(f"{ROPE}.npy?length=3&dim=4").status_code == 200
+    assert direct.head(f"{ROPE}.safetensors?length=3&dim=4").status_code == 200
+    assert direct.get("/health/live").status_code == 200
+    assert direct.post(f"{APPLY}.npy", json={"tensors": {"q": [[1.0, 2.0]]}}).status_code == 200
+    refused(direct.get(f"{ROPE}.npy?length=3&dim=5"), "invalid-parameters")
+    refused(direct.get(f"{ROPE}.npy?length=3"), "invalid-parameters")
+
+
+def test_every_address_of_a_scheme_is_in_the_directory(direct: Client) -> None:
+    assert isinstance(direct.app, Service)
+    directory = direct.app.door.app
+    assert isinstance(directory, Directory)
+    for scheme in SCHEMES:
+        for target in [path(scheme), *(f"{path(scheme)}.{extension}" for extension in EXTENSIONS)]:
+            methods = {method for known, method in directory.places if known == target}
+            get, post = set() if scheme.needs_body else {"GET", "HEAD"}, {"POST"} if scheme.takes_body else set()
+            assert methods == get | post
+
+
+def test_a_bug_found_through_the_directory_is_answered(direct: Client) -> None:
+    with watched("encodings", "rope") as gate:
+        gate.failing = True
+        refused(direct.get(f"{ROPE}.npy?length=3&dim=4&base=77"), "internal-error")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from service.engine import by_key
 from service.engine.positions import Positioned, sequence
 from service.engine.scheme import Example, Inputs, Scheme, Tensor, Tensors
-from service.engine.tables import CHUNK_BYTES, ENTRY_BYTES, Call, Lookups, TableCache
+from service.engine.tables import CHUNK_BYTES, ENTRY_BYTES, TOGETHER_BYTES, Call, Lookups, TableCache
 from tests.engine.answers import Array
 
 
@@ -338,3 +338,35 @@ def test_a_state_is_shared_by_lengths_and_offsets() -> None:
         params = counting.params(dim=8, length=length, offset=offset)
         cache.call(counting, params, {}, counting.tensors(params, {}))
     assert prepared == [1]
+
+
+def test_tables_made_together_are_computed_once() -> None:
+    """Of small tables, each block of the first is computed with that of the second, which is held until asked for."""
+    scheme = by_key("encodings", "rope")
+    params = scheme.params(length=100, dim=8)
+    tensors = scheme.tensors(params, {})
+    call = TableCache(0).call(scheme, params, {}, tensors)
+    waves: list[range] = []
+
+    class Watched:
+        def write(self, at: range, cos: Array | None, sin: Array | None) -> None:
+            waves.append(at)
+            call.state.write(at, cos, sin)
+
+    watched = replace(call, state=Watched())
+    made = {name: [watched.compute(name, 0, 60), watched.compute(name, 60, 100)] for name in tensors}
+    assert waves == [range(60), range(60, 100)]
+    assert not watched.made
+    for name, blocks in made.items():
+        np.testing.assert_array_equal(np.concatenate(blocks), scheme.rows(params, {}, call.state, name, 0, 100))
+    watched.compute("sin", 0, 60)  # alone, for nothing behind it would be asked for
+    assert waves[2:] == [range(60)]
+    assert not watched.made
+
+
+def test_of_large_tables_nothing_is_held_for_later() -> None:
+    scheme = by_key("encodings", "rope")
+    params = scheme.params(length=TOGETHER_BYTES // 32 + 1, dim=8)
+    call = TableCache(0).call(scheme, params, {}, scheme.tensors(params, {}))
+    call.compute("cos", 0, 50)
+    assert not call.made

@@ -96,14 +96,26 @@ def _rows(params: Rope, inputs: Inputs, state: Angles, tensor: str, start: int, 
     width = table_width(params, params.dim)
     if tensor == "complex":
         return _parts(params, inputs, state, width // 2, start, stop)
-    at = part(params, inputs, start, stop)
-    full = tensor != "angles" and params.columns == "full"
-    out = np.empty((stop - start, width if full else width // 2), dtype)
     if tensor == "angles":
-        state.angles(at, out)
-    else:
-        write_columns(state, at, tensor, params, params.columns, out)
-    return out
+        out = np.empty((stop - start, width // 2), dtype)
+        state.angles(part(params, inputs, start, stop), out)
+        return out
+    return _tables(params, inputs, state, (tensor,), start, stop)[tensor]
+
+
+def _together(params: Rope, inputs: Inputs, state: Angles, start: int, stop: int) -> dict[str, Array]:
+    """A cosine takes little more where its sine is computed: both are parts of one complex number."""
+    return _tables(params, inputs, state, ("cos", "sin"), start, stop)
+
+
+def _tables(
+    params: Rope, inputs: Inputs, state: Angles, names: tuple[str, ...], start: int, stop: int
+) -> dict[str, Array]:
+    width = table_width(params, params.dim)
+    shape = (stop - start, width if params.columns == "full" else width // 2)
+    outs = {name: np.empty(shape, DTYPES[params.dtype]) for name in names}
+    write_columns(state, part(params, inputs, start, stop), params, params.columns, outs)
+    return outs
 
 
 def _parts(params: Rope, inputs: Inputs, state: Angles, pairs: int, start: int, stop: int) -> Array:
@@ -171,6 +183,7 @@ SCHEME: Scheme[Rope, Angles] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
+    together=_together,
     facts=_facts,
     notes=_notes,
     resolve=_resolve,

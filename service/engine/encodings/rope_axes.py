@@ -105,19 +105,29 @@ def _prepare(params: RopeAxesTable, inputs: Inputs) -> Waves:
 
 
 def _rows(params: RopeAxesTable, inputs: Inputs, state: Waves, tensor: str, start: int, stop: int) -> Array:
-    dtype = DTYPES[params.dtype]
-    width = sum(len(waves.columns) for waves in state)
     if tensor == "frequencies":
-        row = np.empty((1, width), dtype)
+        dtype = DTYPES[params.dtype]
+        row = np.empty((1, sum(len(waves.columns) for waves in state)), dtype)
         for waves in state:
             row[0, waves.columns] = waves.angles.frequencies(dtype)[waves.picked]
         return row
-    beside = _beside(params)
-    out = np.full((stop - start, width + beside), 1 if tensor == "cos" else 0, dtype)
-    turned = out[:, beside:] if params.rest == "first" else out[:, :width]
+    return _tables(params, inputs, state, (tensor,), start, stop)[tensor]
+
+
+def _together(params: RopeAxesTable, inputs: Inputs, state: Waves, start: int, stop: int) -> dict[str, Array]:
+    """A cosine takes little more where its sine is computed: both are parts of one complex number."""
+    return _tables(params, inputs, state, ("cos", "sin"), start, stop)
+
+
+def _tables(
+    params: RopeAxesTable, inputs: Inputs, state: Waves, names: tuple[str, ...], start: int, stop: int
+) -> dict[str, Array]:
+    dtype, width, beside = DTYPES[params.dtype], sum(len(waves.columns) for waves in state), _beside(params)
+    outs = {name: np.full((stop - start, width + beside), 1 if name == "cos" else 0, dtype) for name in names}
+    turned = {name: out[:, beside:] if params.rest == "first" else out[:, :width] for name, out in outs.items()}
     for waves in state:
-        write_axis(waves, positions_along(params, inputs, waves.axis, start, stop), tensor, turned)
-    return out
+        write_axis(waves, positions_along(params, inputs, waves.axis, start, stop), turned)
+    return outs
 
 
 def _facts(params: RopeAxesTable, _inputs: Inputs) -> Facts:
@@ -162,6 +172,7 @@ SCHEME: Scheme[RopeAxesTable, Waves] = Scheme(
     tensors=_tensors,
     prepare=_prepare,
     rows=_rows,
+    together=_together,
     facts=_facts,
     notes=_notes,
     resolve=_resolve,

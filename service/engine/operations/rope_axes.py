@@ -185,8 +185,7 @@ def _table(params: ApplyRopeAxes, rule: RopeAxes, inputs: Inputs, members: Membe
     columns, factor = channel_columns(_turned(params, rule)), _factors(params, rule).tables
     for waves in waves_of(rule, columns, places.grid, factor, dtype):
         at = positions_along(rule, inputs, waves.axis, 0, rows)
-        write_axis(waves, at, "cos", table.cos)
-        write_axis(waves, at, "sin", table.sin)
+        write_axis(waves, at, {"cos": table.cos, "sin": table.sin})
     back = members[1] if params.direction == "inverse" else members[0]
     table.sin[:, back] = -table.sin[:, back]
     if params.attention_on == "rounded-tables":

@@ -3,6 +3,7 @@
 All is computed axis by axis, from one `Angles` each; `rope_sections` says which columns they go to.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -257,12 +258,14 @@ def positions_along(params: RopeAxes, inputs: Inputs, axis: int, start: int, sto
     return numerators(params, params.grid, axis, start, stop).astype(np.float64)
 
 
-def write_axis(waves: AxisWaves, at: NDArray[np.float64], tensor: str, out: Array) -> None:
-    """The columns of one axis of cos, sin or angles into `out`: every position once, then copied to its rows."""
-    values, places = np.unique(at, return_inverse=True)
-    table = np.empty((len(values), waves.count), out.dtype)
-    if tensor == "angles":
-        waves.angles.angles(values, table)
+def write_axis(waves: AxisWaves, at: NDArray[np.float64], outs: Mapping[str, Array]) -> None:
+    """The columns of one axis of cos and sin, or of angles, into `outs`: every position once, then copied to its
+    rows."""
+    positions, places = np.unique(at, return_inverse=True)
+    tables = {name: np.empty((len(positions), waves.count), out.dtype) for name, out in outs.items()}
+    if "angles" in tables:
+        waves.angles.angles(positions, tables["angles"])
     else:
-        waves.angles.write(values, *((table, None) if tensor == "cos" else (None, table)))
-    out[:, waves.columns] = table[np.ix_(places.reshape(-1), waves.picked)]
+        waves.angles.write(positions, tables.get("cos"), tables.get("sin"))
+    for name, out in outs.items():
+        out[:, waves.columns] = tables[name][np.ix_(places.reshape(-1), waves.picked)]

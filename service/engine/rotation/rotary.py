@@ -1,5 +1,6 @@
 """What every rotary scheme shares: the rotated width, the frequencies in each arithmetic, and cos and sin of rows."""
 
+from collections.abc import Mapping
 from decimal import Decimal, localcontext
 from typing import Annotated, Literal, TypeVar
 
@@ -34,7 +35,7 @@ from service.engine.rotation.scaling_single import (
 )
 from service.engine.rotation.xpos import Decay, ExactXPos, Float32XPos, Role
 from service.engine.rounding import DTYPES, nearest
-from service.engine.scheme import Array, Facts
+from service.engine.scheme import Array, Facts, altered
 from service.engine.waves import Waves, values
 
 AngleSign = Annotated[
@@ -103,8 +104,8 @@ def resolved(params: R, dim: int) -> R:
     width = table_width(params, dim)
     whole = completed(params, width)
     if params.rope_type == "proportional":
-        return whole.model_copy(update={"partial_rotary_factor": whole.partial_rotary_factor or 1.0})
-    return whole.model_copy(update={"rotary_dim": width, "partial_rotary_factor": None})
+        return altered(whole, {"partial_rotary_factor": whole.partial_rotary_factor or 1.0})
+    return altered(whole, {"rotary_dim": width, "partial_rotary_factor": None})
 
 
 def fastest(params: Rotary, width: int) -> float:
@@ -254,20 +255,25 @@ def pair_members(pairing: str, width: int) -> tuple[slice, slice]:
     return slice(0, width, 2), slice(1, width, 2)
 
 
-def write_columns(angles: Angles, at: Values, tensor: str, params: Rotary, columns: str, out: Array) -> None:
-    """Rows of the cos or the sin table into `out`, one column a pair or one a channel in the order of the pairing.
+def write_columns(angles: Angles, at: Values, params: Rotary, columns: str, outs: Mapping[str, Array]) -> None:
+    """Rows of the cos and the sin table, or of one of them, one column a pair or one a channel in the order of the
+    pairing.
 
     >>> import numpy as np
     >>> out = np.empty((1, 4))
-    >>> write_columns(rotary_angles(Rotary(), 4), range(1), "cos", Rotary(), "full", out)
+    >>> write_columns(rotary_angles(Rotary(), 4), range(1), Rotary(), "full", {"cos": out})
     >>> out.tolist()
     [[1.0, 1.0, 1.0, 1.0]]
     """
-    first, second = pair_members(params.pairing, out.shape[1])
-    once = out if columns == "half" else out[:, first]
-    angles.write(at, *((once, None) if tensor == "cos" else (None, once)))
-    if columns == "full":
-        out[:, second] = once
+    if columns == "half":
+        angles.write(at, outs.get("cos"), outs.get("sin"))
+        return
+    width = next(iter(outs.values())).shape[1]
+    first, second = pair_members(params.pairing, width)
+    once = {name: out[:, first] for name, out in outs.items()}
+    angles.write(at, once.get("cos"), once.get("sin"))
+    for name, out in outs.items():
+        out[:, second] = once[name]
 
 
 def rotary_notes(params: Rotary) -> list[str]:

@@ -6,6 +6,7 @@ from service.engine.errors import Refusal
 from service.engine.positions import Values, Where
 from service.engine.rotation.rotary import Rotary, amplitude, decay_of
 from service.engine.rotation.xpos import Role, refuse_far
+from service.engine.scheme import altered
 
 Q = TypeVar("Q", bound=Rotary)
 
@@ -20,7 +21,7 @@ def centred(params: Q, length: int) -> Q:
     known = params.xpos_center
     if known is None and params.xpos_scale_base is not None:
         known = float(middles.get(params.xpos_centering or "zero", 0))
-    return params.model_copy(update={"xpos_center": known, "xpos_centering": None})
+    return altered(params, {"xpos_center": known, "xpos_centering": None})
 
 
 def refuse_far_xpos(params: Rotary, width: int, at: Values, dtype: str, role: Role, direction: str = "forward") -> None:

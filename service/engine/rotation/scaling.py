@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from service.engine.errors import Refusal
 from service.engine.rotation.scaling_parameters import Scaling
+from service.engine.scheme import altered
 
 # The least that is not 0.
 SMALLEST = {
@@ -116,8 +117,8 @@ def completed(params: P, width: int) -> P:
     found: dict[str, Any] = {name: None for name in SWITCHES if name not in TAKES[kind]}
     # 0 of a beta is Hugging Face's way to leave it out.
     found |= {name: value for name, value in ASSUMED.get(kind, {}).items() if not getattr(params, name)}
-    whole = params.model_copy(update=found)
-    whole = whole.model_copy(update=_lengths(whole))
+    whole = altered(params, found)
+    whole = altered(whole, _lengths(whole))
     _refuse_lists(whole, width)
     _refuse_meaningless(whole, width)
     return whole
