@@ -95,7 +95,7 @@ def create_app(settings: Settings) -> Service:
 
 def make_resources(settings: Settings) -> Resources:
     """What the handlers share, as large as the settings say."""
-    gate = gate_of(settings)
+    gate, threads = gate_of(settings), settings.threads or cores()
     gate.access_log = AccessLog(settings.access_log)
     return Resources(
         gate=gate,
@@ -111,7 +111,8 @@ def make_resources(settings: Settings) -> Resources:
         tables=TableCache(settings.table_cache_bytes),
         replies=ReplyCache(settings.reply_cache_bytes),
         budget=Budget(settings.memory_bytes),
-        pool=work_pool(settings.threads),
+        threads=threads,
+        pool=work_pool(threads),
         partner=Partner() if wants_partner(settings, cores()) and hasattr(os, "memfd_create") else None,
         drawer=Drawer() if settings.drawer == "on" and os.name == "posix" else None,
     )

@@ -110,10 +110,10 @@ class Settings(BaseSettings):
         default=2 * 2**30, description="memory for work under way; what does not fit at the moment gets 503"
     )
     waiting_requests: Annotated[int, Ge(1), Le(100_000)] = Field(
-        default=1024, description="requests that may wait for the beginning of their answers; one more gets 503"
+        default=256, description="requests that may wait for the beginning of their answers; one more gets 503"
     )
     queue_seconds: Seconds = Field(
-        default=5.0, description="while work has waited for a thread for longer than this, new requests get 503"
+        default=5.0, description="while who is next has waited for longer than this, new requests get 503"
     )
     table_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of computed rows")
     reply_cache_bytes: Budget = Field(default=256 * 2**20, description="cache of finished answers")

@@ -154,7 +154,9 @@ class Door:
         problem = problem or admitted.problem
         if problem is None:
             problem = self._overload(target_of(scope))
-        waiting = Waiting(self, scope)
+        waiting = scope["waiting"] = Waiting(self, scope)
+        if BODY.isdisjoint(noted):
+            waiting.begin()
         answering = Answering(scope, send, self.gate, admitted, self.routes, waiting.end)
         self.gate.meters.in_flight += 1
         try:
@@ -183,19 +185,28 @@ class Door:
 
 
 class Waiting:
-    """A request that waits for the beginning of its answer, and for which picture."""
+    """A request that waits for the beginning of its answer, and for which picture; not while its body is on its way,
+    which is the client's time."""
 
     def __init__(self, door: Door, scope: Scope) -> None:
         self.door = door
         target = target_of(scope)
         # A picture of the caller's own numbers is like no other.
         self.picture = None if not _PICTURE.fullmatch(target) else self if scope["method"] == "POST" else target
-        door.waiting += 1
+        self.begun = False
+
+    def begin(self) -> None:
+        """All of it is there."""
+        self.begun = True
+        self.door.waiting += 1
         if self.picture is not None:
-            door.resources.pictures.join(self.picture)
+            self.door.resources.pictures.join(self.picture)
 
     def end(self) -> None:
         """The answer begins, or there is none."""
+        if not self.begun:
+            return
+        self.begun = False
         self.door.waiting -= 1
         if self.picture is not None:
             self.door.resources.pictures.leave(self.picture)

@@ -1,10 +1,12 @@
 """More requests than can be served: what does not fit is turned away at once, and costs next to nothing."""
 
 import asyncio
+import socket
 
 import httpx
 import pytest
 
+from service.api.resources import LET_IN
 from service.main import Service
 from tests.api.gates import watched
 from tests.api.problems import refused
@@ -97,3 +99,83 @@ def test_whatever_becomes_of_requests_they_do_not_wait_for_ever(direct: Client) 
         gate.failing = True
         assert direct.get(COLD.format(21)).status_code == 500
     assert waiting_in(direct) == 0
+
+
+def test_few_are_let_in_and_the_others_are_answered_in_turn() -> None:
+    with on_port(settings(threads=1)) as client, watched("encodings", "rope") as gate:
+        gate.shut()
+        waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 20 + LET_IN + 3)]
+        wait_until(lambda: waiting_in(client) == LET_IN + 3)
+        assert gate.tensors == LET_IN  # the others are not even understood
+        assert client.resources.outside.waited() > 0
+        first = client.run(_begun(client, "/v1/encodings/sinusoidal.npy?length=3&dim=4"))
+        gate.open()
+        assert [client.run(_ended(task)).status_code for task in (*waiting, first)] == [200] * (LET_IN + 4)
+        assert gate.tensors == LET_IN + 3
+        assert client.resources.waited() == 0.0
+
+
+def test_no_more_is_taken_while_someone_has_waited_outside_for_too_long() -> None:
+    with on_port(settings(threads=1, queue_seconds=0.2)) as client, watched("encodings", "rope") as gate:
+        gate.shut()
+        client.resources.queue.waited = lambda: 0.0  # type: ignore[method-assign]
+        waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 20 + LET_IN + 1)]
+        wait_until(lambda: client.resources.outside.waited() > 0.2)
+        refused(client.get(COLD.format(40)), "overloaded")
+        gate.open()
+        assert [client.run(_ended(task)).status_code for task in waiting] == [200] * (LET_IN + 1)
+
+
+def test_who_is_let_in_leaves_whatever_happens(direct: Client) -> None:
+    with watched("encodings", "rope") as gate:
+        gate.failing = True
+        places = LET_IN * direct.resources.threads
+        for number in range(3 * places):
+            assert direct.get(COLD.format(30 + number)).status_code == 500
+            assert direct.get("/v1/encodings/rope.npy?length=8").status_code == 422
+    assert direct.get(COLD.format(29)).status_code == 200
+
+    async def give_up() -> None:
+        for _ in range(places):
+            await direct.resources.entrance.__aenter__()
+        task = asyncio.ensure_future(direct.resources.entrance.__aenter__())
+        await asyncio.sleep(0)
+        assert direct.resources.outside.waited() > 0
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert direct.resources.outside.waited() == 0
+        for _ in range(places):
+            await direct.resources.entrance.__aexit__()
+
+    direct.run(give_up())
+    assert direct.get(COLD.format(28)).status_code == 200
+
+
+def test_a_picture_waits_for_other_pictures_alone() -> None:
+    with on_port(settings(threads=2)) as client, watched("encodings", "rope") as gate:
+        gate.shut()
+        waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 20 + 2 * LET_IN)]
+        wait_until(lambda: gate.tensors == 2 * LET_IN)
+        drawn = client.run(_begun(client, "/v1/encodings/rope.svg?length=8&dim=8"))
+        wait_until(lambda: gate.tensors == 2 * LET_IN + 1)
+        gate.open()
+        assert [client.run(_ended(task)).status_code for task in (*waiting, drawn)] == [200] * (2 * LET_IN + 1)
+
+
+def test_who_is_still_sending_does_not_wait() -> None:
+    """Slow clients would take the places of those who wait for an answer."""
+    with on_port(settings(waiting_requests=1)) as client, watched("encodings", "rope") as gate:
+        body = b'{"positions": [1, 2]}'
+        head = f"POST /v1/encodings/rope.npy?dim=8 HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n"
+        gate.shut()
+        with socket.create_connection(("127.0.0.1", client.http.base_url.port or 0)) as sending:
+            sending.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + body[:5])
+            wait_until(lambda: client.resources.gate.meters.in_flight == 1)
+            assert waiting_in(client) == 0
+            assert client.get("/v1/encodings/sinusoidal.npy?length=3&dim=4").status_code == 200
+            sending.sendall(body[5:])
+            wait_until(lambda: waiting_in(client) == 1)
+            refused(client.get("/v1/encodings/sinusoidal.npy?length=3&dim=6"), "overloaded")
+            gate.open()
+            assert sending.recv(12) == b"HTTP/1.1 200"
+        wait_until(lambda: waiting_in(client) == 0)
