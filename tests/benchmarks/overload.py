@@ -21,7 +21,7 @@ import uvloop
 
 from tests.benchmarks.servers import SERVICE, Running, running
 
-PATH = "/v1/encodings/rope.npy?length=512&dim=128&offset=@"
+PATH = "/v1/encodings/rope.npy?length=512&dim=128&offset=@000"  # no row of one is in another
 CORE = 1
 CLIENTS = 16
 MOST_CONNECTIONS = 8000
