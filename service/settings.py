@@ -110,7 +110,7 @@ class Settings(BaseSettings):
         default=2 * 2**30, description="memory for work under way; what does not fit at the moment gets 503"
     )
     waiting_requests: Annotated[int, Ge(1), Le(100_000)] = Field(
-        default=256, description="requests that may wait for the beginning of their answers; one more gets 503"
+        default=1024, description="requests that may wait for the beginning of their answers; one more gets 503"
     )
     queue_seconds: Seconds = Field(
         default=5.0, description="while who is next has waited for longer than this, new requests get 503"

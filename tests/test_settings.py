@@ -147,7 +147,7 @@ def test_defaults() -> None:
         "body_bytes": 134217728,
         "json_body_bytes": 16777216,
         "memory_bytes": 2147483648,
-        "waiting_requests": 256,
+        "waiting_requests": 1024,
         "queue_seconds": 5.0,
         "table_cache_bytes": 268435456,
         "reply_cache_bytes": 268435456,

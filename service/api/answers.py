@@ -33,20 +33,11 @@ from service.api.wanted import (
     whole_bytes,
 )
 from service.engine.scheme import Scheme
-from service.formats import FORMATS
-from service.formats.pictures import Picture
 
 
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
-    """GET and HEAD. Pictures wait for one another, not for a place that tables need."""
+    """GET and HEAD."""
     refuse_body(request)
-    if isinstance(FORMATS[extension], Picture):
-        return await _answered(request, scheme, extension, resources)
-    async with resources.entrance:
-        return await _answered(request, scheme, extension, resources)
-
-
-async def _answered(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     asked = read_asked(scheme, request.scope["query_string"], blocks=())
     wanted = understand(scheme, asked, extension, {}, resources)
     making = Making(wanted, _coding(request, wanted), wanted.canonical())

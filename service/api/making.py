@@ -66,7 +66,7 @@ async def _fly(
     finished: Callable[[Body], Reply],
 ) -> None:
     try:
-        async with turn(making.wanted, resources):
+        async with nullcontext() if stream else turn(making.wanted, resources):
             with Share(resources.budget) as share:
                 share.take(making.wanted.bound + block_bytes(making.wanted) if stream else whole_bytes(making.wanted))
                 await _add_blocks(flight, making, stream, resources, timing)
@@ -106,8 +106,8 @@ def is_streamed(wanted: Wanted, resources: Resources) -> bool:
 
 def turn(wanted: Wanted, resources: Resources) -> AbstractAsyncContextManager[Any]:
     """Pictures are drawn one at a time: letters and places are Python, of which a process runs one thread anyway, and
-    for more processes there are no cores."""
-    return resources.drawing if wanted.is_picture else nullcontext()
+    for more processes there are no cores. Of all else a few are made at a time."""
+    return resources.drawing if wanted.is_picture else resources.entrance
 
 
 def _from_known(making: Making, resources: Resources) -> Iterator[Chunk] | None:

@@ -1,4 +1,4 @@
-"""Who waits for what, in the order of coming: requests to be let in, and work for a thread."""
+"""Who waits for what, in the order of coming: answers to be made, and work for a thread."""
 
 import asyncio
 import time
@@ -45,10 +45,10 @@ class Turns:
 
 
 class Entrance:
-    """So many requests at a time are understood and computed; the others wait outside, where they cost nothing.
+    """So many answers are made in one piece at a time; the others wait, in the order of coming.
 
-    All that are let in share the event loop: were there hundreds, each would take its part of the loop long before
-    its rows can be computed, and who is refused meanwhile would hear so late.
+    A pool with hundreds of jobs waiting leaves the event loop the lock of the interpreter for moments only, and whoever
+    is to be refused hears so late.
     """
 
     def __init__(self, most: int, turns: Turns) -> None:

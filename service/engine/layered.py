@@ -89,4 +89,5 @@ def layered(scheme: Scheme[Any, Any]) -> Scheme[Layered, dict[str, Any]]:
         resolve=resolve,
         state_bytes=state_bytes,
         sequence=no_sequence,
+        together=None,
     )

@@ -101,17 +101,15 @@ def test_whatever_becomes_of_requests_they_do_not_wait_for_ever(direct: Client) 
     assert waiting_in(direct) == 0
 
 
-def test_few_are_let_in_and_the_others_are_answered_in_turn() -> None:
+def test_few_are_made_at_a_time_and_the_others_in_turn() -> None:
     with on_port(settings(threads=1)) as client, watched("encodings", "rope") as gate:
         gate.shut()
         waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 20 + LET_IN + 3)]
         wait_until(lambda: waiting_in(client) == LET_IN + 3)
-        assert gate.tensors == LET_IN  # the others are not even understood
-        assert client.resources.outside.waited() > 0
-        first = client.run(_begun(client, "/v1/encodings/sinusoidal.npy?length=3&dim=4"))
+        wait_until(lambda: client.resources.outside.waited() > 0)
+        assert client.resources.pool._work_queue.qsize() == LET_IN - 1  # and one is with the thread
         gate.open()
-        assert [client.run(_ended(task)).status_code for task in (*waiting, first)] == [200] * (LET_IN + 4)
-        assert gate.tensors == LET_IN + 3
+        assert [client.run(_ended(task)).status_code for task in waiting] == [200] * (LET_IN + 3)
         assert client.resources.waited() == 0.0
 
 
@@ -151,15 +149,39 @@ def test_who_is_let_in_leaves_whatever_happens(direct: Client) -> None:
     assert direct.get(COLD.format(28)).status_code == 200
 
 
-def test_a_picture_waits_for_other_pictures_alone() -> None:
+def test_known_answers_and_pictures_wait_for_no_place() -> None:
     with on_port(settings(threads=2)) as client, watched("encodings", "rope") as gate:
+        known = client.get("/v1/encodings/rope.npy?length=8&dim=8")
         gate.shut()
-        waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 20 + 2 * LET_IN)]
-        wait_until(lambda: gate.tensors == 2 * LET_IN)
+        waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 22 + 2 * LET_IN)]
+        wait_until(lambda: client.resources.outside.waited() > 0)
+        assert client.get("/v1/encodings/rope.npy?dim=8&length=8").content == known.content
+        assert client.head(COLD.format(60)).status_code == 200
+        refused(client.get(COLD.format("none")), "invalid-parameters")
         drawn = client.run(_begun(client, "/v1/encodings/rope.svg?length=8&dim=8"))
-        wait_until(lambda: gate.tensors == 2 * LET_IN + 1)
+        wait_until(client.resources.drawing.locked)
         gate.open()
-        assert [client.run(_ended(task)).status_code for task in (*waiting, drawn)] == [200] * (2 * LET_IN + 1)
+        assert [client.run(_ended(task)).status_code for task in (*waiting, drawn)] == [200] * (2 * LET_IN + 3)
+
+
+def test_what_is_made_in_blocks_needs_no_place() -> None:
+    """It would hold one for as long as a hundred small answers take, and they could not be made between its blocks."""
+    with on_port(settings(threads=1, stream_bytes="1MiB")) as client:
+
+        async def enter() -> None:
+            for _ in range(LET_IN):
+                await client.resources.entrance.__aenter__()
+
+        client.run(enter())
+        small = client.run(_begun(client, COLD.format(20)))
+        assert client.get("/v1/biases/alibi.npy?heads=32&length=200").status_code == 200
+        assert not small.done()
+
+        async def leave() -> None:
+            await client.resources.entrance.__aexit__()
+
+        client.run(leave())
+        assert client.run(_ended(small)).status_code == 200
 
 
 def test_who_is_still_sending_does_not_wait() -> None:
