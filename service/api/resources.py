@@ -19,7 +19,7 @@ from service.partner import Partner
 
 T = TypeVar("T")
 
-# Answers that are made in one piece at a time, for each thread: enough to keep it busy while the event loop sees to the next.
+# Answers that are made in one piece at a time, for each thread: enough to keep it busy while the loop sees to others.
 LET_IN = 4
 # A picture takes some 10 to 200 milliseconds: who is last of these waits no longer than people do.
 MOST_PICTURES = 32
