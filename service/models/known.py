@@ -129,7 +129,7 @@ def model_type(name: str) -> ModelType:
         name=name,
         fields=row.get("fields", {}) | own.get("fields", {}),
         aliases=row.get("aliases", {}) | own.get("aliases", {}),
-        parts=row.get("parts", {}),
+        parts=row.get("parts", {}) | own.get("parts", {}),
         theta=row.get("theta", 10_000.0),
         rope_type=row.get("rope_type", "default"),
         labels=tuple(row.get("labels", ())),

@@ -135,7 +135,7 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
     for key, part in reading.type.parts.items():
         inner = None if key in reading.type.rule.get("unused", ()) else _part(reading, key, part, context)
         if inner is not None:
-            whole = reading.type.rule.get("tells", {}).get(key, {})
+            whole = context.whole.get(key) or reading.type.rule.get("tells", {}).get(key, {})
             found = _walk(inner, replace(context, role=role_of_part(key, context.role), whole=whole), depth + 1)
             uses += of_stack(found, reading.type.rule.get("stack_of", {}).get(key))
     family = family_of(reading.type)

@@ -11,7 +11,7 @@ SLIDING = ("sliding_attention", "hybrid_sliding", "reference_sliding_attention")
 
 def sees_both(reading: Reading, context: Context) -> bool:
     """Whether queries see the keys behind them too: by the class, or of a class with two stacks by the stack."""
-    rule = reading.type.rule.get("sees")
+    rule = context.whole.get("sees") or reading.type.rule.get("sees")
     # BERT and its kin see what is before them only where the file makes decoders of them.
     both = rule == "both" and reading.document.get("is_decoder") is not True
     told = asked_for(reading) or (bool(reading.type.rotary) and reading.document.get("is_causal") is False)

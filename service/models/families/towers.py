@@ -1,12 +1,14 @@
 """Vision and audio towers and detectors whose tables follow from more than a key or two."""
 
 import math
+import re
 from collections.abc import Iterator
 
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.families.uses import code, learned, use_of
+from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading, whole
 from service.models.sizes import grid, numbers, size
@@ -155,6 +157,24 @@ def florence(reading: Reading, _context: Context) -> Iterator[Use]:
     given = {"dim": dim, "length": frames} | {name: code(reading, value) for name, value in rules.items()}
     facts = {"table": [frames.value, dim.value], "rows": frames.value, "width": dim.value, "first_row": 0}
     yield use_of(reading, "encodings/sinusoidal", "vision-tower", given, facts)
+
+
+RATE = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
+
+
+def granite_projectors(reading: Reading, _context: Context) -> Iterator[Use]:
+    """A table of the places in a window, whose side is what the rate divides by."""
+    rate = reading.text("downsample_rate")
+    if rate is None:
+        detail = f"downsample_rate is missing: {reading.type.name} cannot do without it"
+        raise Refusal(reading.at("downsample_rate"), "missing", detail)
+    sides = RATE.fullmatch(rate.value)
+    if sides is None:
+        detail = f"downsample_rate is {echo(rate.value)}; two numbers of patches are needed, such as 4/8"
+        raise Refusal(rate.key, "out_of_range", detail)
+    width = size(reading, {"part": "vision_config", "key": "hidden_size"})
+    note = "one in each projector: added to the patches of a window, the keys of its Q-Former"
+    yield learned(reading, "vision-tower", [int(sides[2]) ** 2, width.value], [note], rate.key)
 
 
 def boxes(reading: Reading, _context: Context) -> Iterator[Use]:
