@@ -11,6 +11,7 @@ from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
 from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class
 from service.models.misspelt import misspelt
+from service.models.multimodal import with_positions
 from service.models.nearest import echo
 from service.models.plan import Plan, Use
 from service.models.reading import Reading, kind, pointer
@@ -132,9 +133,11 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
         raise Refusal(reading.where, "too_deep", f"configurations are nested more than {MOST_DEPTH} deep")
     _refuse_member(reading)
     uses: list[Use] = []
+    parts: dict[str, Reading] = {}
     for key, part in reading.type.parts.items():
         inner = None if key in reading.type.rule.get("unused", ()) else _part(reading, key, part, context)
         if inner is not None:
+            parts[key] = inner
             whole = context.whole.get(key) or reading.type.rule.get("tells", {}).get(key, {})
             found = _walk(inner, replace(context, role=role_of_part(key, context.role), whole=whole), depth + 1)
             uses += of_stack(found, reading.type.rule.get("stack_of", {}).get(key))
@@ -145,6 +148,7 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
         uses.append(_unknown(reading, context, depth))
     if reading.type.rule.get("crosses") and all(use.role != "cross-attention" for use in uses):
         uses.append(cross_attention(reading, context))
+    uses = with_positions(reading, parts, context, uses)
     said = misspelt(reading)
     return [replace(uses[0], notes=(*uses[0].notes, *said)), *uses[1:]] if uses and said else uses
 

@@ -15,7 +15,7 @@ from service.models.reading import Reading
 from service.models.rope_blocks import rope_blocks
 from service.models.rope_keys import Block
 from service.models.rope_parameters import parameters_of, refuse_heads_of_keys
-from service.models.sections import sections_address
+from service.models.sections import assumed, sections_address
 from service.models.stacks import CROSS, cross_attention, of_stacks
 from service.models.temperatures import temperature_of
 from service.models.windows import asked_for, mask_addresses, window_of
@@ -201,7 +201,7 @@ def _facts(reading: Reading, tables: Asked, block: Block, axes: Mapping[str, Add
     if not reading.type.rule.get("softmax_factor"):
         facts.pop("softmax_factor", None)
     if axes and "sections" in reading.type.rule["mrope"]:
-        facts["mrope_section"] = reading.type.rule["mrope"]["sections"]
+        facts["mrope_section"] = assumed(reading.type.rule["mrope"], facts["rotary_dim"])
     for name in ("mrope_section", "xdrope_section"):
         if block.value(name) is not None:
             facts["mrope_section"] = block.value(name)

@@ -14,6 +14,12 @@ SHARED = ("dim", "base", "pairing", "arithmetic")
 EXAMPLE_GRID = "2,3,4"
 
 
+def assumed(rule: Mapping[str, Any], width: int) -> Any:
+    """The sections that the class has where the file states none: `halves` are two of all pairs, whatever the width."""
+    own = rule.get("sections")
+    return [width // 4] * 2 if own == "halves" else own
+
+
 def sections_address(
     reading: Reading, block: Block, parameters: Mapping[str, Value], context: Context
 ) -> tuple[dict[str, Address], list[str]]:
@@ -25,13 +31,14 @@ def sections_address(
     own = rule.get("sections")
     if stated is None and own is None:
         return {}, []
-    sections = stated or Value(own, "class default", reading.at("rope_parameters") + "/mrope_section")
     found = {name: value for name, value in parameters.items() if name in SHARED}
     width = (
         int(parameters["dim"].value * float(parameters["partial_rotary_factor"].value))
         if "partial_rotary_factor" in parameters
         else None
     )
+    own = assumed(rule, width or parameters["dim"].value)
+    sections = stated or Value(own, "class default", reading.at("rope_parameters") + "/mrope_section")
     if width is not None:
         found["rotary_dim"] = parameters["partial_rotary_factor"].replaced(width)
     found["sections"] = sections

@@ -112,7 +112,7 @@ TABLES = re.compile(
     r"pos_?emb|position|positional|rel_pos|level_embed|queries_embedder|reference_point_embed|wpe|time_embeddings|"
     r"row_embedder|column_embedder|relative_attention_bias"
 )
-NO_TABLES = re.compile(r"bias_[uv]$|bias_table$|query_pos_head|norm|gate$|projection|no_memory|proj|conv|linear|_alpha|gru_")
+NO_TABLES = re.compile(r"bias_[uv]$|bias_table$|query_pos_head|norm|gate$|proj|no_memory|conv|linear|_alpha|gru_")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping
+from copy import deepcopy
 from inspect import getsource
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -132,13 +133,25 @@ def test_places_in_the_decoder_of_grounding_dino(direct: Client) -> None:
         assert np.abs(ours - theirs).max() <= 5e-6
 
 
-@pytest.mark.parametrize("name", ["qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text", "paddleocr_vl_text"])
+ASSUMED: Mapping[str, Mapping[str, Any]] = {
+    "hy_v4_vl_text": {"num_attention_heads": 2, "num_hidden_layers": 1, "qk_rope_head_dim": 64},
+    "qwen4_exp_text": {
+        "head_dim": 128,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
+    },
+    **{
+        name: {"hidden_size": 256, "num_attention_heads": 2, "num_hidden_layers": 1, "head_dim": 128}
+        for name in ("qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text", "paddleocr_vl_text")
+    },
+}
+
+
+@pytest.mark.parametrize("name", ASSUMED)
 def test_sections_that_the_class_assumes(direct: Client, name: str) -> None:
     """Cosines at frames, rows and columns that differ, without mrope_section in the file."""
-    torch = library("torch")
-    keys = {"hidden_size": 256, "num_attention_heads": 2, "num_hidden_layers": 1, "head_dim": 128}
+    torch, keys = library("torch"), dict(ASSUMED[name])
     config_class = library("transformers").CONFIG_MAPPING[name]
-    config = config_class(**{key: value for key, value in keys.items() if hasattr(config_class(), key)})
+    config = config_class(**{key: deepcopy(value) for key, value in keys.items() if hasattr(config_class(), key)})
     owner = library(config_class.__module__.replace(".configuration_", ".modeling_"))
     [rotary] = [
         each
@@ -149,6 +162,8 @@ def test_sections_that_the_class_assumes(direct: Client, name: str) -> None:
     theirs = rotary(config)(torch.zeros(1, 1, 8), torch.tensor(at))[0].numpy()
     [use] = [use for use in uses(direct, name, **keys) if "axes" in use["addresses"]]
     ours = fetched(direct, use["addresses"]["axes"])["cos"]
+    if use["parameters"]["pairing"]["value"] == "interleaved":  # the class repeats its columns as a block
+        ours = np.concatenate([ours[:, ::2], ours[:, ::2]], axis=1)
     assert np.abs(ours - theirs.reshape(ours.shape)).max() <= 1e-6
 
 

@@ -70,8 +70,9 @@ def faults(client: Client, name: str, model: Any) -> list[str]:
     plan = resolved(client, {"model_type": name, **json.loads(json.dumps(GIVEN.get(name, {})))})
     ours, theirs, held = tables_of(plan), trained_tables(model), shapes(model)
     found = [f"no table {shape}: {where}" for shape, where in theirs.items() if shape not in ours]
-    more = {shape for shape, (encoding, part) in ours.items() if encoding == "learned" and part not in TOWERS} - held - ELSEWHERE.get(name, set())
-    found += [f"a table {shape} that the model has not" for shape in sorted(more)]
+    trained = {shape for shape, (encoding, part) in ours.items() if encoding == "learned" and part not in TOWERS}
+    more = sorted(trained - held - ELSEWHERE.get(name, set()))
+    found += [f"a table {shape} that the model has not" for shape in more]
     turned = turning(client, plan)
     for where, values in rotary_frequencies(model):
         if name not in UNTURNED and not any(alike(each, values) for each in turned):
