@@ -2,7 +2,9 @@
 
 import pytest
 
-from service.models import Use
+from service.engine.errors import Refusal
+from service.models import Use, resolve
+from service.models.plan import Value
 from tests.models.plans import plan, refusal, said
 
 
@@ -43,3 +45,37 @@ def test_the_windows_of_granites_projectors() -> None:
 def test_a_rate_that_is_none(rate: str | None) -> None:
     fault = refusal("granite4_vision", downsample_rate=rate)
     assert fault.parameter == "/downsample_rate"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "words"),
+    [
+        ("ovis2_vision", "refuses a picture of another size"),
+        ("muse_spark_vision", "counts as zeros"),
+        ("minicpm_ocr_vision", "the row of their place"),
+        ("vivit", "refuses a picture of another size"),
+        ("yolos", "(detection tokens) are resized"),
+        ("vilt", "gets zeros"),
+    ],
+)
+def test_what_a_class_does_with_another_picture(model_type: str, words: str) -> None:
+    assert any(said(use, words) for use in resolve({"model_type": model_type}).uses)
+
+
+def test_a_clip_of_one_tubelet_is_resized_by_nothing_that_is_stated() -> None:
+    [use] = resolve({"model_type": "vivit", "num_frames": 2}).uses
+    assert not said(use, "another size")
+
+
+def test_how_hunyuan_resizes_is_in_the_file() -> None:
+    table = resolve({"model_type": "hunyuan_vl_vision", "interpolate_mode": "bicubic"}).uses[0]
+    assert "method=bicubic&prefix=1&grid=256,256&old_grid=128,128" in table.addresses["resample"].href
+    assert "method=bilinear" in resolve({"model_type": "hunyuan_vl_vision"}).uses[0].addresses["resample"].href
+    with pytest.raises(Refusal) as raised:
+        resolve({"model_type": "hunyuan_vl_vision", "interpolate_mode": "area"})
+    assert raised.value.faults[0].parameter == "/interpolate_mode"
+
+
+def test_a_grid_that_follows_from_the_file() -> None:
+    [use] = resolve({"model_type": "aimv2_vision_model", "is_native": True, "image_size": [28, 70]}).uses
+    assert use.parameters["grid"] == Value([2, 5], "rewritten", "/image_size")

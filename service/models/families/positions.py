@@ -247,6 +247,9 @@ def _parameter(reading: Reading, spec: Any) -> Value:
         if found is not None and found.value is not None:
             return Value(spec.get("words", {}).get(str(found.value).lower(), found.value), found.source, found.key)
         return Value(spec["else"], "class default", reading.at(spec["value"]))
+    if isinstance(spec, list) and any(isinstance(each, Mapping) for each in spec):
+        sizes = [size(reading, each) for each in spec]
+        return sizes[0].replaced([each.value for each in sizes])
     return size(reading, spec)
 
 

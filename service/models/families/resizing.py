@@ -12,9 +12,11 @@ from importlib.resources import files
 from math import isqrt
 from typing import Any
 
+from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.families.uses import code
-from service.models.plan import Use
+from service.models.nearest import echo
+from service.models.plan import Use, Value
 from service.models.reading import Reading
 from service.models.sizes import grid
 
@@ -28,13 +30,13 @@ def _rules() -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=512)
-def _rule_of(name: str) -> Mapping[str, Any] | None:
-    kinds = _rules()["of a picture of another size"]
-    return next((kinds[kind] for kind, types in _rules()["types"].items() if name in types), None)
+def _kind_of(name: str) -> str | None:
+    return next((kind for kind, types in _rules()["types"].items() if name in types), None)
 
 
 # Keys that say how many patches a table is for, or how many along one axis.
 ROWS_OF_PATCHES = ("num_position_embeddings", "num_patches", "pos_emb_height")
+SIDES = ("posemb_grid_size",)
 
 
 def patches(shape: Sequence[Any]) -> tuple[int, Sequence[str]] | None:
@@ -44,21 +46,35 @@ def patches(shape: Sequence[Any]) -> tuple[int, Sequence[str]] | None:
         if isinstance(each, Mapping):
             if "grid" in each:
                 return int(each.get("plus", 0)), tuple(each["grid"])
-            if ("side" in each and "times" not in each) or each.get("key") in ROWS_OF_PATCHES:
+            places = each.get("key") in ROWS_OF_PATCHES or each.get("square") in SIDES
+            if ("side" in each and "times" not in each) or places:
                 return 0, ()
     return None
 
 
 def resized(reading: Reading, use: Use, prefix: int, keys: Sequence[str]) -> Use:
     """The use of a table of patches with the address that resizes it, or with what the class does instead."""
-    rule = _rule_of(reading.type.name)
-    if rule is None:
+    kind = _kind_of(reading.type.name)
+    if kind is None:
         return replace(use, notes=(*use.notes, *_said(reading.type.name)))
-    parameters = {name: code(reading, prefix if name == "prefix" else value) for name, value in rule.items()}
+    rule: Mapping[str, Any] = _rules()["of a picture of another size"][kind]
+    parameters = {name: _parameter(reading, prefix if name == "prefix" else value) for name, value in rule.items()}
+    besides = [_rules()["besides"][kind]] if kind in _rules()["besides"] else []
     rows, columns = grid(reading, *keys)[1] if keys else _grid(use, prefix)
     sizes = {"grid": f"{2 * rows},{2 * columns}", "old_grid": f"{rows},{columns}"}
     address = ask("learned", "resample", parameters, **sizes).address()
-    return replace(use, notes=(*use.notes, NOTE), addresses={**use.addresses, "resample": address})
+    return replace(use, notes=(*use.notes, NOTE, *besides), addresses={**use.addresses, "resample": address})
+
+
+def _parameter(reading: Reading, spec: Any) -> Value:
+    """What the class's code holds, or a word of the file."""
+    if not isinstance(spec, Mapping):
+        return code(reading, spec)
+    found = reading.text(spec["value"]) or code(reading, spec["else"])
+    if found.value not in spec["words"]:
+        detail = f"{spec['value']} is {echo(found.value)}; {' or '.join(spec['words'])} can be computed"
+        raise Refusal(found.key, "unsupported", detail)
+    return found
 
 
 def _said(name: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.families.resizing import resized
 from service.models.families.uses import code, learned, use_of
 from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
@@ -93,8 +94,10 @@ def vivit(reading: Reading, context: Context) -> Iterator[Use]:
     frames = reading.needed("num_frames")
     found = reading.find("tubelet_size")
     depth = found.value[0] if found is not None and isinstance(found.value, (list, tuple)) else 1
-    count = rows * columns * (frames.value // depth) + 1
-    yield learned(reading, context.role, [count, reading.needed("hidden_size").value], (), key)
+    tubelets = frames.value // depth
+    count = rows * columns * tubelets + 1
+    use = learned(reading, context.role, [count, reading.needed("hidden_size").value], (), key)
+    yield resized(reading, use, 1, ("image_size", "tubelet_size")) if tubelets > 1 else use
 
 
 def spectrogram(reading: Reading, _context: Context) -> Iterator[Use]:
@@ -112,7 +115,8 @@ def yolos(reading: Reading, _context: Context) -> Iterator[Use]:
     tokens = reading.needed("num_detection_tokens", 0)
     rows = size(reading, {"grid": ["image_size", "patch_size"], "plus": 1 + tokens.value})
     width = reading.needed("hidden_size")
-    yield learned(reading, "vision-tower", [rows.value, width.value], (), rows.key)
+    use = learned(reading, "vision-tower", [rows.value, width.value], (), rows.key)
+    yield resized(reading, use, 1, ("image_size", "patch_size"))
     if reading.flag("use_mid_position_embeddings"):
         between = max(0, reading.layers() - 1)
         note = f"added between layers: {between} tables of this size"
@@ -134,7 +138,8 @@ def pvt(reading: Reading, _context: Context) -> Iterator[Use]:
         rows = height * width + (1 if stage == len(widths) - 1 else 0)
         if not height * width:
             raise Refusal(key, "conflict", f"stage {stage} has no patch left of image_size {list(pixels)}")
-        yield learned(reading, "vision-tower", [rows, dim], [f"stage {stage}"], key)
+        use = learned(reading, "vision-tower", [rows, dim], [f"stage {stage}"], key)
+        yield resized(reading, use, 0, ())
 
 
 def florence(reading: Reading, _context: Context) -> Iterator[Use]:
