@@ -98,7 +98,8 @@ def _mask_address(reading: Reading, window: Window | None, size: Value | None, c
     if window is None or size is None:
         if sees_both(reading, context):
             return padding_mask(context)
-        return prefix_mask(context) if context.whole.get("prefix") else causal_mask(context)
+        prefixed = context.whole.get("prefix") or reading.type.rule.get("prefix")
+        return prefix_mask(context) if prefixed else causal_mask(context)
     if window.kind == "chunked":
         return ask("masks", "chunked", {"chunk_size": size}, length=context.length).address()
     if window.ahead not in (None, window.size):

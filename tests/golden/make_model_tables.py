@@ -221,15 +221,41 @@ def mentioned() -> set[str]:
     return {word for path in texts for word in re.findall(r'"([a-z_0-9]+)"', path.read_text())}
 
 
+# What a class of another number of layers makes anew.
+OF_LAYERS = {"attention_types"}
+
+
 def defaults(model_type: str, words: set[str]) -> dict[str, Any]:
-    """The class's defaults of keys that those facts mention."""
+    """The class's defaults of keys that those facts mention, where `transformers.json` has not the same.
+
+    What a class makes of its other keys (a list of nothing stated) is no default: of other keys it is another.
+    """
     fields = getattr(library("transformers").CONFIG_MAPPING[model_type], "__dataclass_fields__", {})
+    stated = {key: field.default for key, field in fields.items()}
     try:
         config = library("transformers").CONFIG_MAPPING[model_type]().to_dict()
     except Exception:  # a class whose defaults contradict each other has those that it states
-        config = {key: field.default for key, field in fields.items()}
+        config = stated
+    known = _known()["types"].get(model_type, {}).get("fields", {})
     simple = (bool, int, float, str, list, tuple, type(None))
-    return {key: config[key] for key in sorted(words & set(fields) & set(config)) if isinstance(config[key], simple)}
+    chosen = (words & set(fields) & set(config)) - OF_LAYERS
+    made = {key for key in chosen if stated[key] is None and isinstance(config[key], (list, tuple))}
+    found = {key: config[key] for key in sorted(chosen - made) if isinstance(config[key], simple)}
+    return {key: value for key, value in found.items() if key not in known or known[key] != value}
+
+
+@lru_cache(maxsize=1)
+def _known() -> Any:
+    return json.loads(PATH.with_name("transformers.json").read_text())
+
+
+def build_fields(measured: dict[str, Any]) -> dict[str, Any]:
+    """Of every type that has a table or a row by hand."""
+    words = mentioned() | set(re.findall(r'"([a-z_0-9]+)"', json.dumps(measured)))
+    by_hand = json.loads(PATH.with_name("positions.json").read_text())["groups"]
+    named = {*measured, *(name for group in by_hand for name in group["types"])}
+    found = {name: defaults(name, words) for name in sorted(named & set(library("transformers").CONFIG_MAPPING))}
+    return {name: fields for name, fields in found.items() if fields}
 
 
 def build(types: list[str] | None = None) -> dict[str, Any]:
@@ -245,11 +271,7 @@ def build(types: list[str] | None = None) -> dict[str, Any]:
             continue
         if rows:
             facts[model_type] = rows
-    words = mentioned() | set(re.findall(r'"([a-z_0-9]+)"', json.dumps(facts)))
-    by_hand = json.loads(PATH.with_name("positions.json").read_text())["groups"]
-    named = {*facts, *(name for group in by_hand for name in group["types"])}
-    fields = {name: defaults(name, words) for name in sorted(named & set(library("transformers").CONFIG_MAPPING))}
-    return {"types": facts, "fields": fields, "not built": failed}
+    return {"types": facts, "fields": build_fields(facts), "not built": failed}
 
 
 def write() -> None:

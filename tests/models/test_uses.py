@@ -231,7 +231,7 @@ def test_an_image_and_its_prompt() -> None:
         ("gemma3", "full_attention", True),
         ("gemma3", "sliding_attention", True),
         ("gemma4_unified", "sliding_attention", True),
-        ("gemma4_unified", "full_attention", False),
+        ("gemma4_unified", "full_attention", True),
         ("gemma4", "sliding_attention", False),
     ):
         [use] = [use for use in uses(whole) if use.layer_type == label]

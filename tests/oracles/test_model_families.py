@@ -325,3 +325,34 @@ def test_distances_of_beit_and_vits(direct: Client) -> None:
     steps = np.arange(9)[None] - np.arange(9)[:, None]
     inside = abs(steps) <= 3
     assert np.array_equal(ours[inside], steps[inside] + 3)
+
+
+@pytest.mark.parametrize(("label", "extent"), [("hybrid_sliding", 5), ("hybrid", 3)])
+def test_the_profiles_of_inkling_2(direct: Client, label: str, extent: int) -> None:
+    """The class's own bias, from its mixed profiles and the plan's rows; factors where positions are beyond the floor."""
+    torch, length = library("torch"), 12
+    keys = {"num_hidden_layers": 6, "sliding_window_size": 5, "rel_extent": 3, "log_scaling_n_floor": 4, "d_rel": 4}
+    config = config_of("inkling2_text", **keys, hidden_size=16)
+    grows = label == "hybrid"
+    module = owner("inkling2").Inkling2RelativePositionBias(config, 2, extent, log_scaling=grows)
+    torch.manual_seed(2)
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter)
+    states, at = torch.randn(1, length, 16), torch.arange(length)
+    distance = at[:, None] - at
+    with torch.no_grad():
+        theirs = module(states, distance, at[None])[0].numpy()
+        scaled = module.linear(states).view(1, length, 2, -1)
+        own = (
+            module.norm.l2_clip(scaled.float() * module.norm.scale.float()) if grows else module.norm(scaled, at[None])
+        )
+        profiles = (own @ module.proj)[0].transpose(0, 1).numpy()
+    [use] = [use for use in uses_of(direct, "inkling2_text", "relative", **keys) if use["layer_type"] == label]
+    [rows] = fetched(direct, use["addresses"]["rows"], length=str(length)).values()
+    bank = np.concatenate([profiles, np.zeros((2, length, 1), np.float32)], axis=-1)
+    ours = np.take_along_axis(bank, np.broadcast_to(rows, (2, length, length)), axis=-1)
+    if grows:
+        [factors] = fetched(direct, use["addresses"]["temperature"], length=str(length)).values()
+        ours = ours * factors.reshape(1, length, 1)
+    assert np.abs(ours - theirs).max() <= 1e-5
+    assert ("temperature" in use["addresses"]) == grows

@@ -30,6 +30,7 @@ SMALL: Mapping[str, Any] = {
 FULL, SLIDING = {"layer_types": ["full_attention"]}, {"layer_types": ["sliding_attention"]}
 LOCAL = {"num_layers": 1, "window_size": 3, "attention_types": [[["local"], 1]], "num_heads": 4}
 CHUNKED = {**SMALL, "attention_chunk_size": 4, "layer_types": ["chunked_attention"], "no_rope_layers": [1]}
+FLAT = {"has_relative_attention_bias": False, "has_spatial_attention_bias": False}
 WIDE = {"global_head_dim": 16, "hidden_size_per_layer_input": 0}
 TYPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "albert": ("albert", {}),
@@ -38,6 +39,7 @@ TYPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "biogpt": ("biogpt", {}),
     "bloom": ("bloom", {}),
     "cohere2, sliding": ("cohere2", SLIDING),
+    "ctrl": ("ctrl", {"dff": 32}),
     "distilbert": ("distilbert", {}),
     "doge": ("doge", {}),
     "electra": ("electra", {}),
@@ -51,12 +53,16 @@ TYPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "gemma2, full": ("gemma2", FULL),
     "gemma2, sliding": ("gemma2", SLIDING),
     "gemma3, sliding": ("gemma3_text", SLIDING),
+    "funnel": ("funnel", {"block_sizes": [1], "num_decoder_layers": 1, "d_head": 16, "d_inner": 32}),
+    "git, words alone": ("git", {}),
     "gpt2": ("gpt2", {}),
     "gpt_neo, local": ("gpt_neo", LOCAL),
     "gpt_oss, sliding": ("gpt_oss", SLIDING),
     "gte": ("gte", {}),
     "gemma4, both ways": ("gemma4_text", {**FULL, **WIDE, "use_bidirectional_attention": "all"}),
     "gemma4, vision": ("gemma4_text", {**FULL, **WIDE, "use_bidirectional_attention": "vision"}),
+    "layoutlmv3": ("layoutlmv3", {"visual_embed": False, "coordinate_size": 10, "shape_size": 12, **FLAT}),
+    "lilt": ("lilt", {"channel_shrink_ratio": 4, "hidden_size": 96}),
     "llama": ("llama", {}),
     "llama, both ways": ("llama", {"is_causal": False}),
     "llama, layer_types": ("llama", {**SLIDING, "sliding_window": 3}),
@@ -89,7 +95,7 @@ def seen(model: Any, width: int) -> Array:
     states = torch.randn(1, TOKENS, width)
 
     def answer(states: Any) -> Any:
-        return model(inputs_embeds=states)[0][0]
+        return model(inputs_embeds=states.clone())[0][0]  # some scale them where they are
 
     with torch.no_grad():
         plain = answer(states)
@@ -152,3 +158,90 @@ def test_cross_attention_knows_no_order(direct: Client, name: str) -> None:
     assert (plain - reordered).abs().max() <= 1e-5 < (plain - other).abs().max() / 100
     uses = resolved(direct, {"model_type": name})["uses"]
     assert [use["encoding"] for use in uses if use["role"] == "cross-attention"] == ["none"]
+
+
+IMAGES = np.array([0, 0, 1, 1, 1, 0, 2, 2, 0, 0, 0, 3, 3, 0])  # 0 is text, others the number of a picture
+
+
+PICTURES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "gemma3": ("gemma3", {}),
+    "gemma4": ("gemma4", {"use_bidirectional_attention": "vision"}),
+    "gemma4_unified": ("gemma4_unified", {}),
+    "gemma4_unified, called": ("gemma4_unified", {}),
+    "diffusion_gemma": ("diffusion_gemma", {"use_bidirectional_attention": "vision"}),
+}
+
+
+def by_pictures(name: str, text: Any, called: bool) -> dict[str, Array]:
+    """The masks that the whole model makes for its kinds of layers, by the function that it calls."""
+    torch, masking = library("torch"), library("transformers.masking_utils")
+    owner = library(f"transformers.models.{name}.modeling_{name}")
+    make = masking.create_masks_for_generate
+    if not called:
+        make = getattr(owner, "create_masks_for_vision_model", make)
+    text._attn_implementation = "eager"
+    masks = make(
+        config=text,
+        inputs_embeds=torch.zeros(1, TOKENS, 8),
+        attention_mask=torch.ones(1, TOKENS, dtype=torch.long),
+        cache=None,
+        position_ids=torch.arange(TOKENS)[None],
+        block_sequence_ids=torch.tensor(np.where(IMAGES, IMAGES, -1)[None]),
+    )
+    return {label: np.asarray((mask[0, 0] == 0).numpy()) for label, mask in masks.items()}
+
+
+@pytest.mark.parametrize("window", [2, 4, 5])
+@pytest.mark.parametrize("case", PICTURES)
+def test_the_tokens_of_one_picture(direct: Client, case: str, window: int) -> None:
+    """What the notes say of masks and pictures, done word by word with the masks of the plan's addresses."""
+    name, more = PICTURES[case]
+    text = {"num_hidden_layers": 6, "sliding_window": window, **more}
+    config, called = library("transformers").CONFIG_MAPPING[name](text_config=dict(text)), "called" in case
+    theirs = by_pictures(name, config.text_config, called)
+    uses = resolved(direct, {"model_type": name, "text_config": text}, length=str(TOKENS))["uses"]
+    same = (IMAGES[:, None] == IMAGES) & (IMAGES > 0)
+    [causal] = fetched(direct, {"method": "GET", "href": f"/v1/masks/causal?length={TOKENS}"}).values()
+    for use in (use for use in uses if use["scope"] == "/text_config"):
+        [mask] = fetched(direct, use["addresses"]["mask"]).values()
+        said = next((note for note in use["notes"] if "image" in note), "")
+        said = said.rpartition("call of the model alone")[2] if called else said.partition("call of the model alone")[0]
+        wanted = mask.astype(bool)
+        if "AND the window" in said:
+            behind = np.arange(TOKENS)[:, None] - np.arange(TOKENS) < use["window"]["size"]
+            wanted = (causal.astype(bool) | same) & behind
+        elif "this mask OR" in said or "operator=or" in said:
+            wanted = wanted | same
+        assert np.array_equal(theirs[use["layer_type"]], wanted), (use["layer_type"], said)
+
+
+def test_patches_and_queries_of_deepseek_ocr_2(direct: Client) -> None:
+    torch, masking = library("torch"), library("transformers.masking_utils")
+    config = library("transformers").CONFIG_MAPPING["deepseek_ocr2_vision"]().encoder_config
+    config._attn_implementation = "eager"
+    mask = masking.create_causal_mask(
+        config=config, inputs_embeds=torch.zeros(1, TOKENS, 8), attention_mask=None, cache=None,
+        block_sequence_ids=torch.tensor([[0] * (TOKENS // 2) + [-1] * (TOKENS // 2)]))  # fmt: skip
+    uses = resolved(direct, {"model_type": "deepseek_ocr2_vision"}, length=str(TOKENS))["uses"]
+    [use] = [use for use in uses if use["scope"] == "/encoder_config"]
+    [ours] = fetched(direct, use["addresses"]["mask"]).values()
+    assert np.array_equal(ours.astype(bool), (mask[0, 0] == 0).numpy())
+
+
+@pytest.mark.parametrize("prefix", [3, 9])
+def test_the_actions_of_pi0(direct: Client, prefix: int) -> None:
+    """State and actions behind a prefix: all see all, but for the state, which does not see the actions."""
+    torch, masking = library("torch"), library("transformers.masking_utils")
+    config = library("transformers").CONFIG_MAPPING["pi0"]().dit_config
+    config._attn_implementation = "eager"
+    blocks = torch.tensor([[0] * (prefix + 1) + [1] * (TOKENS - prefix - 1)])
+    mask = masking.create_causal_mask(
+        config=config, inputs_embeds=torch.zeros(1, TOKENS, 8), cache=None, block_sequence_ids=blocks,
+        attention_mask=torch.ones(1, TOKENS, dtype=torch.long))  # fmt: skip
+    theirs = (mask[0, 0, prefix:] == 0).numpy()
+    [use] = [use for use in resolved(direct, {"model_type": "pi0"})["uses"] if use["scope"] == "/dit_config"]
+    body = {"tensors": {"attention_mask": [1] * TOKENS}}
+    [full] = fetched(direct, {**use["addresses"]["mask"], "body": body}, length=str(TOKENS)).values()
+    wanted = full.astype(bool).reshape(TOKENS, TOKENS)[prefix:].copy()
+    wanted[0, prefix + 1 :] = False
+    assert np.array_equal(theirs, wanted)

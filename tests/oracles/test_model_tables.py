@@ -13,7 +13,7 @@ import pytest
 
 from tests.clients import Client
 from tests.golden.frozen import library
-from tests.golden.make_model_tables import LAYERS, classes, model_class
+from tests.golden.make_model_tables import LAYERS, PATH, build_fields, classes, model_class, rows_of
 from tests.models.fixtures import fetched, resolved
 from tests.oracles.exact import ulps_apart
 from tests.oracles.live_models import Array
@@ -354,3 +354,11 @@ def test_the_axes_of_v_jepa_2(direct: Client) -> None:
     ]
     theirs = np.concatenate([*(each[0, 0].numpy() for each in turned), x[:, 24:]], axis=1)
     assert np.abs(ours - theirs).max() <= 2e-6
+
+
+def test_the_measured_file_is_what_its_script_measures(by_config: dict[str, list[Any]]) -> None:
+    """Defaults of every type, and tables of a few: a word that code or facts gained shows here, not with the next run."""
+    facts = json.loads(PATH.read_text())
+    assert json.loads(json.dumps(build_fields(facts["types"]))) == facts["fields"]
+    for name in ("opt", "vit", "timesformer"):
+        assert json.loads(json.dumps(list(rows_of(name, by_config)))) == facts["types"][name]

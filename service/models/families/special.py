@@ -7,6 +7,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.families.inkling import inkling
 from service.models.families.local import attention_windows, gpt_neo, streaming
 from service.models.families.relative import xlnet
 from service.models.families.rotations import clvp, esm_atoms, musicflamingo, vjepa2
@@ -245,6 +246,7 @@ SPECIAL: Mapping[str, Special] = {
     "deberta_v2": deberta_v2,
     "gemma4_audio": gemma4_audio,
     "granite_projectors": granite_projectors,
+    "inkling": inkling,
     "levit": levit,
     "maskformer": maskformer,
     "mpt": mpt,
