@@ -4,12 +4,14 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from service.api.catalogue import catalogue, left_out
+from service.models import resolve
 from service.models.catalogue import entries
 from service.models.known import model_type
 from service.settings import Settings, flag, show_default, variable
@@ -71,6 +73,7 @@ def left_out_table() -> str:
 
 KINDS = (
     "answered with a plan",
+    "answered with a plan, in which a trained convolution carries the order: nothing to fetch",
     "answered with a plan, a part of which is said to be unknown",
     "without positional encoding, and said to be",
     "refused by the key that the class's own defaults lack or contradict",
@@ -80,13 +83,32 @@ KINDS = (
 
 def kind_of(entry: Mapping[str, Any]) -> str:
     """What class defaults alone give for a model type."""
-    whole, partly, nothing, lacking, unknown = KINDS
+    whole, convolved, partly, nothing, lacking, unknown = KINDS
     encodings = set(entry["encodings"])
     if "refused" in entry:
         return unknown if "not known" in entry["refused"] else lacking
     if "unknown" in encodings:
         return partly
-    return nothing if encodings <= {"none", "convolution"} else whole
+    if encodings <= {"none", "convolution"}:
+        return convolved if "convolution" in encodings else nothing
+    return whole
+
+
+# What carries the order where no encoding does, by a word of the plan's notes.
+CARRIERS: Mapping[str, tuple[str, ...]] = {
+    "networks of convolutions": ("convolutions",),
+    "recurrences, state spaces or linear attention": ("recurr", "state-space", "linear attention", "linear_attention"),
+    "whose class has it off until a key of the file switches it on": ("is false", "are false"),
+}
+
+SET = "attention over a set"
+
+
+def carrier_of(name: str) -> str:
+    """Which of those a model type without positional encoding is."""
+    notes = " ".join(note for use in resolve({"model_type": name}).uses for note in use.notes)
+    found = [kind for kind, words in CARRIERS.items() if any(word in notes for word in words)]
+    return found[0] if found else SET
 
 
 def models_table() -> str:
@@ -101,17 +123,19 @@ def models_table() -> str:
         shares = f"{100 * of_all / len(found):.1f} % | {of_backbones} | {100 * of_backbones / backbones:.1f} %"
         rows.append(f"| {kind} | {of_all} | {shares} |")
     head = f"| {len(found)} model types of transformers 5.24 | types | share | of {backbones} backbones | share |"
-    return "\n".join([head, "|---|---|---|---|---|", *rows, "", _both_ways_of_counting(found, backbones), ""])
+    bare = [entry["name"] for entry in listed if kind_of(entry) == KINDS[3] and model_type(entry["name"]).backbone]
+    return "\n".join([head, "|---|---|---|---|---|", *rows, "", _what_is_left(found, backbones, bare), ""])
 
 
-def _both_ways_of_counting(found: list[tuple[str, bool]], backbones: int) -> str:
-    """The share of backbones with a plan, and with the answer that there are no positions counted in."""
-    plans, without = (sum(each == kind and backbone for each, backbone in found) for kind in (KINDS[0], KINDS[2]))
-    shares = [100 * plans / backbones, 100 * (plans + without) / backbones, 100 * plans / (backbones - without)]
-    alone, both, of_those = (f"{share:.1f} %" for share in shares)
+def _what_is_left(found: list[tuple[str, bool]], backbones: int, bare: list[str]) -> str:
+    """The share of backbones with a plan, of all and of those that have positions; and what the others are."""
+    plans = sum(kind in KINDS[:2] and backbone for kind, backbone in found)
+    carriers = Counter(carrier_of(name) for name in bare)
+    listed = ",\n".join(f"{carriers[kind]} {kind}" for kind in (*CARRIERS, SET) if carriers[kind])
+    of_all, of_those = (f"{100 * plans / count:.1f} %" for count in (backbones, backbones - len(bare)))
     return (
-        f"Counting schemes alone that is {alone} of backbones; with those without positional encoding, and said to be\n"
-        f"(convolutions, recurrences, attention over sets), {both}; of those that have one {of_those}."
+        f"{plans} of {backbones} backbones have a plan: {of_all} of all, {of_those} of those that encode positions.\n"
+        f"{len(bare)} encode none, which no plan could change ({listed})."
     )
 
 

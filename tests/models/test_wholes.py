@@ -79,3 +79,10 @@ def test_how_hunyuan_resizes_is_in_the_file() -> None:
 def test_a_grid_that_follows_from_the_file() -> None:
     [use] = resolve({"model_type": "aimv2_vision_model", "is_native": True, "image_size": [28, 70]}).uses
     assert use.parameters["grid"] == Value([2, 5], "rewritten", "/image_size")
+
+
+def test_keypoints_turn_by_frequencies_of_the_checkpoint() -> None:
+    use = next(use for use in resolve({"model_type": "lightglue", "descriptor_dim": 96}).uses if use.scope == "")
+    assert (use.encoding, use.facts["table"], use.parameters["pairing"].value) == ("rope-mixed", [12, 2], "interleaved")
+    assert {address.method for address in use.addresses.values()} == {"POST"}
+    assert said(resolve({"model_type": "superglue"}).uses[0], "a small network")

@@ -329,7 +329,7 @@ def test_distances_of_beit_and_vits(direct: Client) -> None:
 
 @pytest.mark.parametrize(("label", "extent"), [("hybrid_sliding", 5), ("hybrid", 3)])
 def test_the_profiles_of_inkling_2(direct: Client, label: str, extent: int) -> None:
-    """The class's own bias, from its mixed profiles and the plan's rows; factors where positions are beyond the floor."""
+    """The class's own bias, from its mixed profiles and the plan's rows, and factors behind the floor."""
     torch, length = library("torch"), 12
     keys = {"num_hidden_layers": 6, "sliding_window_size": 5, "rel_extent": 3, "log_scaling_n_floor": 4, "d_rel": 4}
     config = config_of("inkling2_text", **keys, hidden_size=16)
@@ -356,3 +356,28 @@ def test_the_profiles_of_inkling_2(direct: Client, label: str, extent: int) -> N
         ours = ours * factors.reshape(1, length, 1)
     assert np.abs(ours - theirs).max() <= 1e-5
     assert ("temperature" in use["addresses"]) == grows
+
+
+def test_the_keypoints_of_lightglue(direct: Client) -> None:
+    """Its projected places, and the rotation of its heads: pixels less the middle of the picture, over its half."""
+    torch, files = library("torch"), owner("lightglue")
+    config = config_of("lightglue", descriptor_dim=64, num_attention_heads=4)
+    torch.manual_seed(3)
+    module = files.LightGluePositionalEncoder(config)
+    pixels = torch.rand(1, 9, 2) * torch.tensor([640.0, 480.0])
+    places = files.normalize_keypoints(pixels, 480, 640)
+    cosines, sines = (table[0].detach() for table in module(places)[0])
+    use = uses_of(direct, "lightglue", "rope-mixed", descriptor_dim=64, num_attention_heads=4)[0]
+    assert use["facts"]["table"] == list(module.projector.weight.shape)
+    weights = module.projector.weight.detach().T
+    at = ((pixels - torch.tensor([320.0, 240.0])) / 320)[0]
+    tensors = {"frequencies": weights.tolist()}
+    body = {"tensors": tensors, "positions": at.tolist()}
+    ours = fetched(direct, {**use["addresses"]["tables"], "body": body})
+    for wave, table in (("cos", cosines), ("sin", sines)):
+        assert np.abs(ours[wave] - table.numpy()).max() <= 1e-6
+    q = torch.randn(1, 4, 9, 16)
+    theirs = files.apply_rotary_pos_emb(q, q, cosines[None], sines[None])[0].numpy()
+    body = {"tensors": {**tensors, "q": q.tolist()}, "positions": at.tolist()}
+    turned = fetched(direct, {**use["addresses"]["rotation"], "body": body})["q"]
+    assert np.abs(turned - theirs).max() <= 1e-5

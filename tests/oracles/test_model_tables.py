@@ -357,7 +357,7 @@ def test_the_axes_of_v_jepa_2(direct: Client) -> None:
 
 
 def test_the_measured_file_is_what_its_script_measures(by_config: dict[str, list[Any]]) -> None:
-    """Defaults of every type, and tables of a few: a word that code or facts gained shows here, not with the next run."""
+    """Defaults of every type, and tables of a few: a word that is new in code or facts shows here."""
     facts = json.loads(PATH.read_text())
     assert json.loads(json.dumps(build_fields(facts["types"]))) == facts["fields"]
     for name in ("opt", "vit", "timesformer"):
