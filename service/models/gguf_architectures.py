@@ -37,6 +37,8 @@ NORMAL = [
     "maincoder",
     "glm-dsa",
     "deepseek2-ocr",
+    "deepseek32",
+    "cohere2moe",
 ]
 NEOX = [
     "falcon",
@@ -104,6 +106,8 @@ NEOX = [
     "jais2",
     "laguna",
     "mellum",
+    "hy_v3",
+    "talkie",
 ]
 SECTIONS = ("qwen2vl", "paddleocr", "hunyuan_vl")
 INTERLEAVED = ("qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe")
@@ -124,6 +128,8 @@ DIVIDED = (
     "apertus",
     "gemma4",
     "step35",
+    "cohere2moe",
+    "hy_v3",
 )
 FACTORED = ("phi3", "phimoe", "minicpm3")
 LEARNED = ["bert", "gpt2", "starcoder"]

@@ -5,7 +5,7 @@ layer, `attention.head_count_kv` has 0 for layers without attention.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.engine.errors import Refusal
 from service.models.addresses import ask
@@ -37,6 +37,7 @@ class Pattern:
 PATTERNS: Mapping[str, Pattern] = {
     "afmoe": Pattern(4, unturned=True),
     "cohere2": Pattern(4, wanted=False, unturned=True),
+    "cohere2moe": Pattern(4, full_first=True, wanted=False, unturned=True),
     "exaone-moe": Pattern(4, unturned=True),
     "exaone4": Pattern(4, unturned=True),
     "gemma-embedding": Pattern(6, wanted=False, local=True, unscaled=True, both_ways=True),
@@ -54,6 +55,8 @@ PATTERNS: Mapping[str, Pattern] = {
 STATED = ("laguna", "mellum", "mimo2", "plamo3", "step35")
 # Every n-th layer does not turn; all see everything.
 UNTURNED = {"smollm3": 4}
+# Whose first layers, those that are no mixture of experts, turn though they see everything.
+LEADING = ("cohere2moe",)
 # Every n-th layer attends, the others are recurrent.
 ATTENDS = {"qwen3next": 4, "qwen35": 4, "qwen35moe": 4}
 
@@ -88,7 +91,22 @@ def kinds(header: Header) -> list[Kind]:
         pattern = Pattern(0)
     if pattern is None or (pattern.wanted and _window_size(header) is None):
         return [Kind(None, None if counted is None else tuple(range(counted.value)))]
-    return _split(counted, _slides(stated, pattern, counted), pattern, pattern.kind)
+    found = _split(counted, _slides(stated, pattern, counted), pattern, pattern.kind)
+    return _with_leading(header, found) if name in LEADING else found
+
+
+def _with_leading(header: Header, found: list[Kind]) -> list[Kind]:
+    """The kinds, of which full layers among the first turn all the same."""
+    first = header.count("leading_dense_block_count", 0)
+    if first is None:
+        return found
+    kinds_of: list[Kind] = []
+    for kind in found:
+        turned = () if kind.turns or kind.layers is None else tuple(n for n in kind.layers if n < first.value)
+        still = kind.layers if kind.layers is None else tuple(n for n in kind.layers if n not in turned)
+        kinds_of += [replace(kind, layers=turned, turns=True)] if turned else []
+        kinds_of += [replace(kind, layers=still)] if still != () else []
+    return kinds_of
 
 
 def _recurrent(header: Header, counted: Value | None) -> list[int] | None:

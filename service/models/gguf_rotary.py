@@ -104,7 +104,7 @@ def _pairing(header: Header, facts: dict[str, Any], notes: list[str]) -> str:
         return "half"
     if name not in NORMAL:
         return "half"
-    if name not in ("chatglm", "glm4", "command-r", "cohere2"):
+    if name not in ("chatglm", "glm4", "command-r", "cohere2", "cohere2moe"):
         notes.append(
             "neighbours turn together: the converter permutes the rows of the projections of half-turning models"
         )
@@ -117,7 +117,7 @@ def _widths(header: Header, *, local: bool) -> dict[str, Value]:
     sections = header.value("rope.dimension_sections")
     if turned is None and sections is not None:
         turned = Value(2 * sum(_section_sizes(sections)), "rewritten", sections.key)
-    if header.type.name in ("deepseek2", "glm-dsa") and turned is not None:
+    if header.type.name in ("deepseek2", "deepseek32", "glm-dsa") and turned is not None:
         return {"dim": turned}
     width = key
     if width is None and header.count("embedding_length") is not None:

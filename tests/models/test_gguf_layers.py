@@ -113,3 +113,38 @@ def test_sections_make_halves() -> None:
 def test_a_factor_below_one() -> None:
     with pytest.raises(Refusal, match="1 or more would do"):
         resolve(header("llama", **{"rope.scaling.type": "yarn", "rope.scaling.factor": -1}))
+
+
+def test_leading_layers_of_cohere_2_moe_turn_though_they_see_everything() -> None:
+    """The first of each four sees everything and does not turn; those before the experts do."""
+    uses = resolve(header("cohere2moe", leading_dense_block_count=1)).uses
+    found = {(use.layer_type, use.encoding): use.layers for use in uses}
+    assert found == {
+        ("sliding_attention", "rope"): (1, 2, 3, 5),
+        ("full_attention", "rope"): (0,),
+        ("full_attention", "none"): (4,),
+    }
+    assert {values(use)["pairing"] for use in uses if use.encoding == "rope"} == {"interleaved"}
+    listed = {"attention.sliding_window_pattern": [False, True] * 3}
+    layers = [use.layers for use in resolve(header("cohere2moe", leading_dense_block_count=4, **listed)).uses]
+    assert layers == [(1, 3, 5), (0, 2), (4,)]
+    every = {"attention.sliding_window_pattern": [False, False, True, True, True, True]}
+    assert [use.layers for use in resolve(header("cohere2moe", leading_dense_block_count=2, **every)).uses] == [
+        (2, 3, 4, 5),
+        (0, 1),
+    ]
+    assert [use.encoding for use in resolve(header("cohere2moe")).uses] == ["rope", "none"]
+
+
+@pytest.mark.parametrize(
+    ("name", "pairing", "keys", "width"),
+    [
+        ("hy_v3", "half", {}, 16),
+        ("talkie", "half", {}, 16),
+        ("deepseek32", "interleaved", {"rope.dimension_count": 8, "attention.key_length": 40}, 8),
+    ],
+)
+def test_newer_architectures(name: str, pairing: str, keys: dict[str, Any], width: int) -> None:
+    (use,) = resolve(header(name, **keys)).uses
+    assert (values(use)["pairing"], use.facts["rotary_dim"], use.layers) == (pairing, width, (0, 1, 2, 3, 4, 5))
+    assert "/v1/masks/causal" in use.addresses["mask"].href

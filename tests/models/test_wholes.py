@@ -1,5 +1,7 @@
 """Models of parts whose classes give a part another default, other masks or tables of their own."""
 
+from typing import Any
+
 import pytest
 
 from service.engine.errors import Refusal
@@ -8,7 +10,7 @@ from service.models.plan import Value
 from tests.models.plans import plan, refusal, said
 
 
-def within(model_type: str, scope: str, **keys: object) -> list[Use]:
+def within(model_type: str, scope: str, **keys: Any) -> list[Use]:
     return [use for use in plan(model_type, **keys).uses if use.scope == scope]
 
 
