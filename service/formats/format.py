@@ -50,6 +50,7 @@ Document = Mapping[str, object]
 Chunk = bytes | memoryview
 Nonfinite = Literal["refuse", "string"]
 Theme = Literal["light", "dark"]
+PictureWidth = Literal["wide", "narrow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Captions:
     named: Mapping[str, Sequence[str]] = field(default_factory=dict)
     theme: Theme = "light"
     lines: Mapping[str, float] = field(default_factory=dict)
+    width: PictureWidth = "wide"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from service.formats import FORMATS
 from service.formats.errors import CannotHold
 from service.formats.format import Answer, Captions, Theme, type_of
 from service.formats.pictures.compose import compose
-from service.formats.pictures.drawing import Drawing, Image
 from service.formats.pictures.lettering import UNITS, Lettering
 from service.formats.pictures.palette import (
     BACKGROUND,
@@ -39,42 +38,17 @@ from service.formats.pictures.palette import (
     ZERO,
     palette,
 )
-from service.formats.pictures.plan import MOST_GROUPS, MOST_PANELS, plan
+from service.formats.pictures.plan import MOST_GROUPS, plan
 from service.formats.pictures.png import canvas
 from service.formats.pictures.scales import log2, scale
+from service.formats.pictures.sheet import WIDE
+from tests.formats.drawn import drawn, panels, picture, words
 from tests.formats.holding import PICTURES
 from tests.formats.samples import Spec, arrays_of, rows_of, shapes, specs
 
-Arrays = dict[str, NDArray[Any]]
 MIDDLE = DIVERGING + RAMP // 2
-CAPTIONS = Captions("A table", "encodings/none: length=5")
+MOST_PANELS = 12
 TABLE = np.sin(np.arange(35.0)).astype(np.float32).reshape(5, 7)
-
-
-def answer(arrays: Arrays, captions: Captions = CAPTIONS, axes: tuple[str, ...] = (), block_bytes: int = 96) -> Answer:
-    told = specs(arrays)
-    if axes:
-        told = {name: Spec(axes, spec.shape, spec.dtype) for name, spec in told.items()}
-    return Answer({}, told, rows_of(arrays), block_bytes, captions=captions)
-
-
-def drawn(arrays: Arrays, captions: Captions = CAPTIONS, axes: tuple[str, ...] = ()) -> Drawing:
-    return compose(answer(arrays, captions, axes), Lettering())
-
-
-def panels(drawing: Drawing) -> list[Image]:
-    """The images that are no colour bars."""
-    return [image for image in drawing.images if image.cell != (14, 1)]
-
-
-def words(drawing: Drawing) -> list[str]:
-    return [text.text for text in drawing.texts]
-
-
-def picture(extension: str, arrays: Arrays, theme: Theme = "light") -> bytes:
-    tensors = specs(arrays)
-    chunks = FORMATS[extension].stream({}, tensors, rows_of(arrays), captions=Captions("t", "p", theme=theme))
-    return b"".join(chunks)
 
 
 def test_a_cell_has_the_colour_that_matplotlib_gives_its_value() -> None:
@@ -292,13 +266,13 @@ def test_every_head_has_a_panel_and_what_is_left_out_is_said() -> None:
 def test_a_diagonal_stays_one_however_many_heads_there_are(heads: int, queries: int, keys: int) -> None:
     """As many queries are left out as keys, so that what depends on their distance alone looks so."""
     axes = ("head", "query", "key")
-    (group,) = plan({"bias": Spec(axes, (heads, queries, keys), "float32")}).groups
+    (group,) = plan({"bias": Spec(axes, (heads, queries, keys), "float32")}, WIDE).groups
     assert group.panels.rows.stride == group.panels.columns.stride
     assert group.panels.cell[0] == group.panels.cell[1]
     # A few queries with many keys are all shown, and channels are no positions.
-    (group,) = plan({"bias": Spec(axes, (heads, 8, 4096), "float32")}).groups
+    (group,) = plan({"bias": Spec(axes, (heads, 8, 4096), "float32")}, WIDE).groups
     assert group.panels.rows.stride == 1
-    (group,) = plan({"table": Spec(("position", "channel"), (4096, 1024), "float32")}).groups
+    (group,) = plan({"table": Spec(("position", "channel"), (4096, 1024), "float32")}, WIDE).groups
     assert (group.panels.rows.stride, group.panels.columns.stride) == (9, 1)
 
 
@@ -344,10 +318,10 @@ def test_tensors_of_different_sizes_have_scales_of_their_own() -> None:
 
 def test_more_tensors_than_there_is_room_for_are_named() -> None:
     many = {f"t{number}": np.ones((number + 1, 2)) for number in range(MOST_GROUPS + 2)}
-    assert plan(specs(many)).left_out == ("t6", "t7")
+    assert plan(specs(many), WIDE).left_out == ("t6", "t7")
     assert "not shown: t6, t7 (tensor=NAME shows one)" in words(drawn(many))
     alike = {f"t{number}": np.ones((2, 2)) for number in range(MOST_PANELS + 1)}
-    assert plan(specs(alike)).left_out == ("t12",)
+    assert plan(specs(alike), WIDE).left_out == ("t12",)
 
 
 def test_nothing_to_show_is_refused() -> None:
