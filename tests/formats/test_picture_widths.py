@@ -36,6 +36,7 @@ CASES: Mapping[str, tuple[dict[str, NDArray[Any]], tuple[str, ...], Captions]] =
     "one row": ({"encoding": wave(1, 512)}, ("position", "channel"), LONG),
     "one column": ({"encoding": wave(600, 2)}, ("position", "channel"), LONG),
     "two tables": ({"cos": wave(64, 64), "sin": wave(64, 64)}, ("position", "channel"), LONG),
+    "forty heads": ({"bias": wave(40, 20, 2048)}, ("head", "query", "key"), LONG),
     "twelve heads": ({"bias": wave(12, 48, 48)}, ("head", "query", "key"), LONG),
     "flat heads": ({"bias": wave(71, 3, 300) * 1e-5}, ("head", "query", "key"), LONG),
     "batches of heads": ({"bias": wave(2, 9, 40, 40)}, ("batch", "head", "query", "key"), LONG),
@@ -147,3 +148,10 @@ def test_a_list_that_is_longer_than_a_line_is_broken_after_its_commas() -> None:
     assert face.wrapped("a,,b c", 200, 3) == ["a,,b c"]
     (cut,) = face.wrapped("x" * 99, 200, 3)
     assert cut.endswith("…")
+
+
+def test_an_axis_that_has_room_for_one_number_more_ends_with_its_last() -> None:
+    drawing = drawn({"bias": wave(32, 48, 48)}, Captions(width="narrow"), ("head", "query", "key"))
+    assert [text for text in words(drawing) if text.isdigit()].count("47") == 8 + 4
+    alone = drawn({"x": wave(1, 1)}, Captions(width="narrow"), ("query", "key"))
+    assert words(alone)[:4] == ["0", "0", "key", "query"]

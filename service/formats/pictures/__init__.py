@@ -67,7 +67,7 @@ class Picture(Format):
 
 
 # The letters and the colours are matplotlib's, the packing is zlib's: their versions count among what makes the bytes.
-_REVISION = f"2-matplotlib-{version('matplotlib')}-zlib-{zlib.ZLIB_RUNTIME_VERSION}"
+_REVISION = f"3-matplotlib-{version('matplotlib')}-zlib-{zlib.ZLIB_RUNTIME_VERSION}"
 
 PNG = Picture("png", "image/png", _REVISION, "none", png)
 SVG = Picture("svg", "image/svg+xml", _REVISION, "none", svg)

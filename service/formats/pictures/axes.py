@@ -19,7 +19,10 @@ class Ticks:
 
 
 def along(axis: str, steps: Steps, cell: int, captions: Captions, *, least: int, digit: int) -> Ticks:
-    """Round indices of an axis that are at least so many pixels apart, each at the middle of its cell."""
+    """Round indices of an axis that are at least so many pixels apart, each at the middle of its cell.
+
+    Where there is room for one alone it is joined by the last, if that is not too near.
+    """
     if not axis:
         return Ticks("", [])
     first = captions.first.get(axis, 0)
@@ -30,7 +33,11 @@ def along(axis: str, steps: Steps, cell: int, captions: Captions, *, least: int,
     most = max(1, steps.shown * cell // max(least, digit * digits))
     every = max(1, int(step_of(steps.length, most)))
     numbers = range(-(-first // every) * every, last + 1, every) or range(first, first + 1)
-    return Ticks(label, [((number - first) // steps.stride * cell + cell // 2, str(number)) for number in numbers])
+    marks = [((number - first) // steps.stride * cell + cell // 2, str(number)) for number in numbers]
+    end = (steps.shown - 1) * cell + cell // 2
+    if len(marks) == 1 and end - marks[0][0] >= max(2 * least // 3, digit * digits):
+        marks.append((end, str(first + (steps.shown - 1) * steps.stride)))
+    return Ticks(label, marks)
 
 
 def called(axis: str, cell: int, captions: Captions) -> Ticks:

@@ -3,9 +3,9 @@
 Tensors of equal axes, shape and number format are one group: they share a colour scale. The last two axes are a panel,
 or the two before the last where these are a plane (`PLANES`); a single axis is a profile; every index of the other
 axes has a panel of its own. What does not fit is left out evenly: every third row, every fifth head. Values are never
-blended, so each cell is one value of the answer; the steps along a panel's axes are odd, so that channels which
-alternate (sine, cosine, sine, ...) stay mixed; and they are equal where both axes count the same, so that a diagonal
-stays one.
+blended, so each cell is one value of the answer; the steps along a panel's axes and from channel to channel are odd, so
+that channels which alternate (sine, cosine, sine, ...) stay mixed; and those along its axes are equal where both count
+the same, so that a diagonal stays one.
 """
 
 import math
@@ -134,17 +134,13 @@ def _group(names: list[str], tensors: Mapping[str, TensorSpec], sheet: Sheet) ->
     *outer, last = (1, *spec.shape) if spec.axes[-3:-1] in PLANES else (1, *spec.shape, 1)
     *leading, rows, columns = (1, 1, *outer)
     most = _most_across(FEW_PANELS + 1, pitch, sheet) * sheet.most_down // len(names)
-    before = _at_most(math.prod(leading), most)
-    after = _at_most(last, most // before.shown)
+    before = Steps(math.prod(leading), -(-math.prod(leading) // most))
+    after = _fitted(last, most // before.shown)
     count = len(names) * before.shown * after.shown
     is_profile = len(spec.shape) < 2 and spec.dtype != "bool"
     far = (spec.axes[:-1] if spec.axes[-3:-1] in PLANES else spec.axes)[-2:]
     arranging = _Arranging(sheet, pitch, count, rows, columns, tuple(far) in ALIKE)
     return Group(tuple(names), spec, before, after, arranging.profiles() if is_profile else arranging.heatmaps())
-
-
-def _at_most(length: int, most: int) -> Steps:
-    return Steps(length, -(-length // most))
 
 
 def _least_pitch(names: list[str], spec: TensorSpec, sheet: Sheet) -> int:
@@ -214,6 +210,6 @@ def _squarish(rows: int, columns: int) -> bool:
 
 
 def _fitted(length: int, room: int) -> Steps:
-    """The smallest odd step with which an axis has a pixel for each cell."""
+    """The smallest odd step with which there is room: for a cell in a pixel, for a channel in a panel."""
     step = -(-length // room)
     return Steps(length, step if step % 2 else step + 1)
