@@ -69,6 +69,7 @@ class Order:
                 "theme": self.captions.theme,
                 "lines": dict(self.captions.lines),
                 "width": self.captions.width,
+                "uniform": dict(self.captions.uniform),
             },
         }
 

@@ -29,7 +29,7 @@ def captions(scheme: Scheme[Any, Any], params: Params, inputs: Inputs, theme: Th
     address = f"{scheme.family}/{scheme.name}"
     parameters = f"{address}: {spoken}" if spoken else address
     first, lines = _first(params, inputs), scheme.lines(params)
-    return Captions(scheme.title, parameters, first, scheme.named, theme, lines, width)
+    return Captions(scheme.title, parameters, first, scheme.named, theme, lines, width, scheme.uniform(params))
 
 
 def _spoken(value: object) -> str:

@@ -1,6 +1,6 @@
 """From an answer to a drawing: the title, then for each group of tensors its panels, their axes and the legend."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -14,7 +14,8 @@ from service.formats.pictures.legend import BAR, LINE, MOST_TICKS, TICK_LENGTH, 
 from service.formats.pictures.lettering import Lettering
 from service.formats.pictures.palette import BACKGROUND, INK
 from service.formats.pictures.plan import PROFILE_HEIGHT, Group, Like, Plan, Steps, plan
-from service.formats.pictures.scales import Indices, Scale, alike, scale, spoken
+from service.formats.pictures.scales import Indices, Scale, alike, relative, scale
+from service.formats.pictures.share import last_row, mark_least, row_name, share_told
 from service.formats.pictures.sheet import SHEETS, Sheet
 from service.formats.pictures.wrapping import Face
 
@@ -23,6 +24,7 @@ BAR_GAP = 22
 # Room for what stands around the cells of a group, at most: axes, labels, ticks, the colour bar.
 AROUND_X, AROUND_Y = 280, 180
 LEAST_NAME, NAME_LINES = 144, 4  # of a line across heights
+HEIGHTS = {"logarithmic": "value (log scale)", "relative": "times uniform (log scale)"}
 BELOW = 40  # ticks, their numbers, and the label
 
 
@@ -33,6 +35,7 @@ class Shown:
     group: Group
     values: Sequence[Values]
     scale: Scale
+    row: str = ""  # which, where it is one of several
 
     @property
     def has_ramp(self) -> bool:
@@ -51,7 +54,7 @@ def most_pixels(tensors: Tensors) -> int:
 
 def _pixels_of(planned: Plan, sheet: Sheet) -> int:
     width = max(sheet.least_width, *(group.panels.size[0] for group in planned.groups)) + AROUND_X
-    height = sum(group.panels.size[1] + AROUND_Y for group in planned.groups)
+    height = sum(group.panels.size[1] + AROUND_Y for group in planned.groups) + PROFILE_HEIGHT + AROUND_Y
     head = (4 + 2 * sheet.most_lines) * LINE + sheet.most_lines * (sheet.title + TITLE_GAP)
     return width * (height + head + 2 * sheet.margin)
 
@@ -64,8 +67,11 @@ def compose(answer: Answer, lettering: Lettering) -> Drawing:
     if not all(alike(_by_tensor(group, each)) for group, each in zip(planned.groups, values, strict=True)):
         planned = plan(answer.tensors, sheet, "apart")
         values = [list(panels(answer, group)) for group in planned.groups]
-    shown = [Shown(group, each, _scale(group, each)) for group, each in zip(planned.groups, values, strict=True)]
-    return Composer(answer.captions, planned, lettering).drawn(shown)
+    uniform = answer.captions.uniform
+    shown = [
+        Shown(group, each, _scale(group, each, uniform)) for group, each in zip(planned.groups, values, strict=True)
+    ]
+    return Composer(answer.captions, planned, lettering).drawn([*shown, *_last_rows(shown)])
 
 
 def _by_tensor(group: Group, values: Sequence[Values]) -> list[Sequence[Values]]:
@@ -73,7 +79,16 @@ def _by_tensor(group: Group, values: Sequence[Values]) -> list[Sequence[Values]]
     return [values[start : start + each] for start in range(0, len(values), each)]
 
 
-def _scale(group: Group, values: Sequence[Values]) -> Scale:
+def _last_rows(shown: Sequence[Shown]) -> Iterator[Shown]:
+    """Of what is compared with a uniform share."""
+    for each in shown:
+        if each.scale.kind == "relative":
+            yield Shown(last_row(each.group), [each.values[-1][-1:]], each.scale, row_name(each.group))
+
+
+def _scale(group: Group, values: Sequence[Values], uniform: Mapping[str, float]) -> Scale:
+    if group.names[0] in uniform:
+        return relative(values[0], uniform[group.names[0]])
     return scale(values, group.spec.dtype, "heights" if group.is_profile else "colours")
 
 
@@ -87,14 +102,17 @@ class Composer:
         self.sheet = SHEETS[captions.width]
         self.small, self.tick = Face(lettering, self.sheet.subtitle), Face(lettering, self.sheet.tick)
         self.named = sum(len(group.names) for group in planned.groups) + len(planned.left_out) > 1
-        self.y = self.sheet.margin
+        self.y, self.left = self.sheet.margin, 0
         self.drawing = Drawing(self._known(captions.title), "")
 
     def drawn(self, shown: Sequence[Shown]) -> Drawing:
-        told = [line for each in shown for line in left_out(each.group)]
+        told = list(dict.fromkeys(line for each in shown for line in left_out(each.group)))
+        told += [self._share(each) for each in shown if each.scale.kind == "relative" and not each.group.is_profile]
         told += dict.fromkeys(line for each in shown for line in self._called(each))
         if self.planned.left_out:
             told.append(f"not shown: {', '.join(self.planned.left_out)} (tensor=NAME shows one)")
+        if any(each.row for each in shown):  # columns stand below the cells that they are of
+            self.left = max(self._left(each) for each in shown)
         widths = [self._left(each) + each.group.panels.size[0] + self._beside(each) for each in shown]
         self.drawing.width = max(self.sheet.least_width, *widths) + self.sheet.margin
         self.drawing.description = self._known("; ".join([self.captions.parameters, *told]).strip("; "))
@@ -105,6 +123,9 @@ class Composer:
         return self.drawing
 
     # Words
+
+    def _share(self, shown: Shown) -> str:
+        return share_told(shown.group, shown.values[-1][-1], self.captions, shown.scale.uniform)
 
     def _called(self, shown: Shown) -> Iterator[str]:
         """What indices are called, where there is no room for it along the axis."""
@@ -149,14 +170,14 @@ class Composer:
         """How much room the labels at the left of a group take."""
         vertical = self._vertical(shown)
         widest = max((self.lettering.width(text, self.sheet.tick) for _, text in vertical.marks), default=0)
-        return self.sheet.margin + (LINE + 4 if vertical.label else 0) + widest + TICK_LENGTH + 6
+        return max(self.left, self.sheet.margin + (LINE + 4 if vertical.label else 0) + widest + TICK_LENGTH + 6)
 
     def _vertical(self, shown: Shown) -> Ticks:
         axis, panels_ = shown.group.axes[0], shown.group.panels
         if shown.group.is_profile:
             on_axis = on(shown.scale, PROFILE_HEIGHT, MOST_TICKS)
-            marks = [(PROFILE_HEIGHT - 1 - place, spoken(value)) for value, place in on_axis]
-            return Ticks("value (log scale)" if shown.scale.kind == "logarithmic" else "value", marks)
+            marks = [(PROFILE_HEIGHT - 1 - place, shown.scale.spoken(value)) for value, place in on_axis]
+            return Ticks(HEIGHTS.get(shown.scale.kind, "value"), marks)
         if self._has_called_rows(shown):
             return called(axis, panels_.cell[1], self.captions)
         return self._along(axis, panels_.rows, panels_.cell[1], self.sheet.least_step[1])
@@ -170,7 +191,7 @@ class Composer:
         width, height = panels_.panel
         vertical = self._vertical(shown)
         horizontal = self._along(shown.group.axes[1], panels_.columns, panels_.cell[0], self.sheet.least_step[0])
-        names = list(_names(shown.group, self.named))
+        names = list(self._names(shown))
         self.y += LINE if any(names) else 0
         top = self.y
         for number, values in enumerate(shown.values):
@@ -183,6 +204,8 @@ class Composer:
                 self._name(names[number], x, y, max(pitch, panels_.least_pitch + panels_.gap[0]) - 4)
             if shown.group.is_profile:
                 self._lines(shown.scale, x, y, width)
+            if shown.row:
+                mark_least(self.drawing, (x, y), values[0], panels_.cell[0], shown.scale, self.small)
             if column == 0:
                 self._left_ticks(x, y, vertical)
             if number + panels_.across >= panels_.count:
@@ -192,6 +215,12 @@ class Composer:
         self._labels(left, top, size, vertical.label, horizontal.label)
         self.y = top + self._with_legend(shown, left, top, self.lettering.width(vertical.label, self.sheet.label))
         self.y += panels_.gap[1] // 2
+
+    def _names(self, shown: Shown) -> Iterator[str]:
+        if shown.scale.kind == "relative" and shown.group.is_profile:
+            yield shown.row
+        else:
+            yield from _names(shown.group, self.named)
 
     def _name(self, name: str, x: int, y: int, room: int) -> None:
         """What a panel is, above it."""
@@ -269,8 +298,7 @@ def _pixels(shown: Shown, values: Values) -> Indices:
     finite = np.isfinite(values[0])
     places = shown.scale.places(np.where(finite, values[0], shown.scale.high))
     ends = np.rint(places * (PROFILE_HEIGHT - 1))
-    ground = shown.scale.low if shown.scale.kind in ("logarithmic", "two") else 0.0
-    (base,) = np.rint(shown.scale.places(np.array([ground])) * (PROFILE_HEIGHT - 1))
+    (base,) = np.rint(shown.scale.places(np.array([shown.scale.ground])) * (PROFILE_HEIGHT - 1))
     height = np.arange(PROFILE_HEIGHT - 1, -1, -1)[:, None]
     filled = (height >= np.minimum(ends, base)) & (height <= np.maximum(ends, base))
     filled |= ~finite

@@ -13,7 +13,7 @@ import numpy as np
 from service.formats.pictures.drawing import Box, Drawing, Image, Text
 from service.formats.pictures.lettering import Lettering
 from service.formats.pictures.palette import RAMP
-from service.formats.pictures.scales import Scale, spoken
+from service.formats.pictures.scales import Scale
 from service.formats.pictures.sheet import Sheet
 
 BAR = 14
@@ -71,7 +71,9 @@ class Legend:
         for value, place in on(self.shown.scale, self.length, min(MOST_TICKS, self.length // TICK_ROOM)):
             at = y + self.length - 1 - place
             drawing.boxes.append(Box(x + BAR + 1, at, TICK_LENGTH, 1))
-            drawing.texts.append(Text(x + BAR + TICK_LENGTH + 5, at + 4, spoken(value), self.sheet.tick))
+            drawing.texts.append(
+                Text(x + BAR + TICK_LENGTH + 5, at + 4, self.shown.scale.spoken(value), self.sheet.tick)
+            )
         return y + self.length + 10
 
     def _lying(self, drawing: Drawing, x: int, y: int) -> int:
@@ -80,7 +82,9 @@ class Legend:
         drawing.frame(x, y, self.length, BAR)
         for value, place in self._apart():
             drawing.boxes.append(Box(x + place, y + BAR + 1, 1, TICK_LENGTH))
-            beneath = Text(x + place, y + BAR + TICK_LENGTH + 13, spoken(value), self.sheet.tick, "middle")
+            beneath = Text(
+                x + place, y + BAR + TICK_LENGTH + 13, self.shown.scale.spoken(value), self.sheet.tick, "middle"
+            )
             drawing.texts.append(within(beneath, drawing.width, self.lettering))
         return y + BAR + TICK_LENGTH + 22
 
@@ -88,7 +92,7 @@ class Legend:
         """As many ticks as can be told side by side."""
         for most in range(MOST_TICKS, 1, -1):
             ticks = on(self.shown.scale, self.length, most)
-            widths = [self.lettering.width(spoken(value), self.sheet.tick) for value, _ in ticks]
+            widths = [self.lettering.width(self.shown.scale.spoken(value), self.sheet.tick) for value, _ in ticks]
             gaps = [b - a for (_, a), (_, b) in itertools.pairwise(ticks)]
             if all(gap >= sum(both) / 2 + TICK_GAP for gap, both in zip(gaps, itertools.pairwise(widths), strict=True)):
                 return ticks
