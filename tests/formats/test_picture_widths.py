@@ -27,7 +27,8 @@ NAMED = Captions(
 
 
 def wave(*shape: int) -> NDArray[np.float64]:
-    return np.sin(np.arange(float(np.prod(shape)))).reshape(shape)
+    values: NDArray[np.float64] = np.sin(np.arange(float(np.prod(shape))))
+    return values.reshape(shape)
 
 
 CASES: Mapping[str, tuple[dict[str, NDArray[Any]], tuple[str, ...], Captions]] = {
@@ -41,10 +42,12 @@ CASES: Mapping[str, tuple[dict[str, NDArray[Any]], tuple[str, ...], Captions]] =
     "flat heads": ({"bias": wave(71, 3, 300) * 1e-5}, ("head", "query", "key"), LONG),
     "batches of heads": ({"bias": wave(2, 9, 40, 40)}, ("batch", "head", "query", "key"), LONG),
     "a plane": ({"x": wave(24, 24, 30)}, ("height", "width", "channel"), LONG),
+    "long numbers": ({"x": wave(4, 4) * 1.2345e-3}, ("query", "key"), LONG),
     "decades": ({"x": np.exp(wave(40, 40) * 9)}, ("layer", "position"), LONG),
     "halves of float32": ({"mask": np.tri(40, 40) * -3.4e38}, ("query", "key"), LONG),
     "no numbers": ({"x": np.array([[1, -np.inf, 0], [np.nan, np.inf, -1]])}, ("query", "key"), LONG),
     "heights": ({"x": np.abs(wave(300)), "bound": wave(300)}, ("distance",), LONG),
+    "five short profiles": ({f"sinusoidal_{name}": wave(2) for name in "abcde"}, ("position",), LONG),
     "rows with names": ({"x": wave(3, 64)}, ("method", "frequency"), NAMED),
     "rows with long names": ({"x": wave(2, 64)}, ("arithmetic", "kind"), NAMED),
 }
@@ -155,3 +158,8 @@ def test_an_axis_that_has_room_for_one_number_more_ends_with_its_last() -> None:
     assert [text for text in words(drawing) if text.isdigit()].count("47") == 8 + 4
     alone = drawn({"x": wave(1, 1)}, Captions(width="narrow"), ("query", "key"))
     assert words(alone)[:4] == ["0", "0", "key", "query"]
+
+
+@pytest.mark.parametrize(("width", "across"), [("wide", 5), ("narrow", 3)])
+def test_short_profiles_stand_side_by_side(width: PictureWidth, across: int) -> None:
+    assert len({image.x for image in panels(of("five short profiles", width))}) == across

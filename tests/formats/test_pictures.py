@@ -40,7 +40,7 @@ from service.formats.pictures.palette import (
 )
 from service.formats.pictures.plan import MOST_GROUPS, plan
 from service.formats.pictures.png import canvas
-from service.formats.pictures.scales import log2, scale
+from service.formats.pictures.scales import log2, scale, spoken
 from service.formats.pictures.sheet import WIDE
 from tests.formats.drawn import drawn, faults, panels, picture, words
 from tests.formats.holding import PICTURES
@@ -113,6 +113,14 @@ def test_masks_have_two_colours() -> None:
     added = drawn({"mask": np.where(np.tri(3, 4, dtype=bool), 0, -np.inf).astype(np.float32)})
     assert panels(added)[0].colours.tolist()[1] == [TRUE, TRUE, NEGATIVE_INFINITY, NEGATIVE_INFINITY]
     assert {"0", "-inf"} <= set(words(added))
+    for far in (float(np.finfo(np.float32).min), -65504.0, -1e4):
+        filled = drawn({"mask": np.where(np.tri(3, 4, dtype=bool), 0, far)})
+        assert panels(filled)[0].colours.tolist()[1] == [TRUE, TRUE, FALSE, FALSE]
+        assert {"0", spoken(far)} <= set(words(filled))
+        assert len(filled.images) == 1
+    # A bias that is far below zero in places is no mask.
+    assert len(drawn({"bias": np.array([[0, -1e4, -1.0]])}).images) == 2
+    assert len(drawn({"bias": np.array([[0, -50.0]])}).images) == 2
     nothing = drawn({"mask": np.full((2, 2), -np.inf)})
     assert (panels(nothing)[0].colours == NEGATIVE_INFINITY).all()
     one_row = drawn({"mask": np.array([True, False])})

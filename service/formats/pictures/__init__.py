@@ -7,6 +7,7 @@ scales     from values to numbers of colours, and what the colour bar says
 palette    what the numbers mean, light or dark
 axes       the numbers along the edges
 lettering  letters as pixels and as outlines (the only part that needs matplotlib, besides colour maps)
+naming     what panels are called, and what has none
 share      what is compared with a uniform share
 wrapping   texts that are longer than their place
 legend     the ramp of colours, and what is no number

@@ -7,11 +7,12 @@ from typing import get_args
 import numpy as np
 
 from service.formats.format import Answer, Captions, Tensors
-from service.formats.pictures.axes import Ticks, along, called, steps_told
+from service.formats.pictures.axes import Ticks, along, called
 from service.formats.pictures.cells import Values, panels
 from service.formats.pictures.drawing import Box, Drawing, Image, Text
 from service.formats.pictures.legend import BAR, LINE, MOST_TICKS, TICK_LENGTH, Legend, on, within
 from service.formats.pictures.lettering import Lettering
+from service.formats.pictures.naming import left_out, panel_names
 from service.formats.pictures.palette import BACKGROUND, INK
 from service.formats.pictures.plan import PROFILE_HEIGHT, Group, Like, Plan, Steps, plan
 from service.formats.pictures.scales import Indices, Scale, alike, relative, scale
@@ -220,7 +221,7 @@ class Composer:
         if shown.scale.kind == "relative" and shown.group.is_profile:
             yield shown.row
         else:
-            yield from _names(shown.group, self.named)
+            yield from panel_names(shown.group, self.named)
 
     def _name(self, name: str, x: int, y: int, room: int) -> None:
         """What a panel is, above it."""
@@ -279,17 +280,6 @@ class Composer:
             self.drawing.texts.append(Text(x, middle, vertical, label, "middle", direction="up"))
 
 
-def left_out(group: Group) -> Iterator[str]:
-    """Sentences about what of a group is not shown."""
-    rows, columns = group.axes
-    among = [] if group.is_profile else [(group.panels.rows, rows)]
-    last = group.spec.axes[-1] if group.is_plane else ""
-    outer = [(group.leading, " and ".join(group.leading_axes)), (group.trailing, last)]
-    told = steps_told([*among, (group.panels.columns, columns), *outer])
-    if told:
-        yield f"shown: {told}; no values are blended"
-
-
 def _pixels(shown: Shown, values: Values) -> Indices:
     """The colours of a panel's cells; a profile's are columns from zero (or from below) to their value."""
     colours = shown.scale.colours(values)
@@ -303,22 +293,3 @@ def _pixels(shown: Shown, values: Values) -> Indices:
     filled = (height >= np.minimum(ends, base)) & (height <= np.maximum(ends, base))
     filled |= ~finite
     return np.where(filled, colours, BACKGROUND).astype(np.uint8)
-
-
-def _names(group: Group, named: bool) -> Iterator[str]:
-    """What each panel of a group is: the tensor where there are several, and its place on the outer axes."""
-    for name in group.names:
-        first = [name] if named else []
-        for index in range(0, group.leading.length, group.leading.stride):
-            for channel in range(0, group.trailing.length, group.trailing.stride):
-                last = [f"{group.spec.axes[-1]} {channel}"] if group.is_plane else []
-                yield ", ".join([*first, *_places(group, index), *last])
-
-
-def _places(group: Group, index: int) -> list[str]:
-    """The indices on the leading axes of a panel."""
-    named = []
-    for axis, length in reversed(list(zip(group.leading_axes, group.spec.shape, strict=False))):
-        index, place = divmod(index, length)
-        named.append(f"{axis} {place}")
-    return named[::-1]

@@ -90,13 +90,15 @@ class Legend:
 
     def _apart(self) -> Sequence[tuple[float, int]]:
         """As many ticks as can be told side by side."""
-        for most in range(MOST_TICKS, 1, -1):
-            ticks = on(self.shown.scale, self.length, most)
-            widths = [self.lettering.width(self.shown.scale.spoken(value), self.sheet.tick) for value, _ in ticks]
-            gaps = [b - a for (_, a), (_, b) in itertools.pairwise(ticks)]
-            if all(gap >= sum(both) / 2 + TICK_GAP for gap, both in zip(gaps, itertools.pairwise(widths), strict=True)):
-                return ticks
-        return on(self.shown.scale, self.length, 1)
+        most = next((most for most in range(MOST_TICKS, 1, -1) if self._has_room(most)), 1)
+        return on(self.shown.scale, self.length, most)
+
+    def _has_room(self, most: int) -> bool:
+        """Whether none of so many ticks has its text too near to that of the next."""
+        ticks = on(self.shown.scale, self.length, most)
+        halves = [self.lettering.width(self.shown.scale.spoken(value), self.sheet.tick) / 2 for value, _ in ticks]
+        ends = [(place - half, place + half) for (_, place), half in zip(ticks, halves, strict=True)]
+        return all(end + TICK_GAP <= begin for (_, end), (begin, _) in itertools.pairwise(ends))
 
     def _colours(self) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
         """From the least value to the largest, a colour for each pixel of the ramp's length."""

@@ -194,8 +194,10 @@ class _Arranging:
         return Panels(self.count, across, y, x, cell, self.sheet.gap, self.pitch)
 
     def profiles(self) -> Panels:
-        """Few are as wide as there is room for."""
-        across = min(self.count, self.sheet.profiles_across)
+        """As many side by side as usual, or as there is room for where their columns are as wide as can be."""
+        room, gap = self.sheet.room[0], self.sheet.gap[0]
+        fit = (room + gap) // (max(self.pitch, self.columns * LARGEST_CELL) + gap)
+        across = min(self.count, max(self.sheet.profiles_across, fit))
         steps = _fitted(self.columns, self._width(across))
         cell = (min(LARGEST_CELL, self._width(across) // steps.shown), 1)
         return Panels(self.count, across, Steps(PROFILE_HEIGHT, 1), steps, cell, self.sheet.gap, self.pitch)

@@ -2,7 +2,8 @@
 
 A value becomes the number of a colour by +, -, *, / and rounding alone, which give the same on every processor.
 
-    truth values, and masks of 0 and -inf   two colours
+    truth values, and masks of 0 and -inf
+      or of 0 and a far negative number     two colours
     positive heights over three decades,
       cells over two                        the sequential ramp, by their logarithm; 0 beside it, if it occurs
     cells that are never negative           the sequential ramp, from the least to the largest
@@ -37,6 +38,8 @@ Indices = NDArray[np.uint8]
 Kind = Literal["two", "diverging", "sequential", "logarithmic", "relative"]
 # Heights over more than three decades and cells over more than two are shown by their logarithm.
 LOGARITHMIC_RATIO = {"heights": 1000, "colours": 100}
+# Masks of numbers have 0 and one that is lower than this, such as the lowest of their number format.
+FAR = -9999
 # Numbers that are not whole and differ by less than this part of the largest are shown from zero on.
 LEAST_PART = 1 / 16
 # How many times a uniform share, or what part of it, has the last colour of its ramp at most.
@@ -123,6 +126,8 @@ def scale(values: Sequence[Values], dtype: str, shown_as: Literal["colours", "he
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     if states and low == high == 0:
         return Scale("two", -1, 0, ((("0", TRUE),) if finite.size else ()) + states)
+    if low <= FAR and high == 0 and "int" not in dtype and np.isin(finite, (low, 0)).all():
+        return Scale("two", low, 0, (("0", TRUE), (spoken(low), FALSE), *states))
     if low >= 0 and "int" not in dtype and (low > 0 or shown_as == "colours"):
         least = float(finite.min(where=finite > 0, initial=high))
         if least > 0 and high / least >= LOGARITHMIC_RATIO[shown_as]:
