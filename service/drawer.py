@@ -68,6 +68,8 @@ class Order:
                 "named": dict(self.captions.named),
                 "theme": self.captions.theme,
                 "lines": dict(self.captions.lines),
+                "width": self.captions.width,
+                "uniform": dict(self.captions.uniform),
             },
         }
 

@@ -23,6 +23,9 @@ PICTURES = {
     "timestep": "/v1/encodings/timestep.png?length=100&dim=128",
     "learned": "/v1/encodings/learned.png?preset=gpt2&rows=48&length=48&dim=96&seed=7",
     "wavelengths": "/v1/analyses/wavelengths.png?dim=128&base=500000",
+    "heads": "/v1/biases/alibi.png?heads=32&length=48",
+    "attention": "/v1/analyses/attention.png?of=alibi&length=256&depth=14&residual=0.9&slope=0.0078125",
+    "narrow": "/v1/encodings/rope.png?length=64&dim=64&picture_width=narrow",
     "dark": "/v1/encodings/sinusoidal.png?length=4096&dim=512&theme=dark",
 }
 

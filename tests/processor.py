@@ -65,6 +65,7 @@ LARGER = (
     "/v1/encodings/learned.safetensors?rows=700&dim=33&distribution=truncated-normal&std=1.3",
     "/v1/encodings/learned.safetensors?rows=70&dim=33&distribution=uniform&spread=glorot",
     "/v1/encodings/rope.png?length=4096&dim=512&theme=dark",
+    "/v1/biases/alibi.png?length=300&heads=12&picture_width=narrow",
 )
 
 # A table of 14 x 14 and a class token, and what it becomes.

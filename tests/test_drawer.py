@@ -83,7 +83,7 @@ ARRAYS = [X.astype(dtype) for dtype in (">f4", "<f8", "<f2", ">f8")] + [np.asfor
 @pytest.mark.parametrize(
     ("target", "sent"),
     [
-        ("/v1/encodings/rope.png?dim=8&length=9&theme=dark", BLOCK),
+        ("/v1/encodings/rope.png?dim=8&length=9&theme=dark&picture_width=narrow", BLOCK),
         ("/v1/encodings/rope.png?dim=8&length=9&tensor=near.sin", BLOCK),
         ("/v1/encodings/sinusoidal.png?dim=8&base=1e-3&positions=0.1,2,1e15&dtype=bfloat16", None),
         ("/v1/apply/sinusoidal.svg?dtype=bfloat16", {"json": {"tensors": {"x": X.tolist()}}}),

@@ -5,21 +5,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.engine.scheme import Inputs, Params, Scheme
-from service.formats.format import Captions, Theme
+from service.formats.format import Captions, PictureWidth, Theme
 
 LONGEST = 48
 
 
-def captions(scheme: Scheme[Any, Any], params: Params, inputs: Inputs, theme: Theme) -> Captions:
+def captions(scheme: Scheme[Any, Any], params: Params, inputs: Inputs, theme: Theme, width: PictureWidth) -> Captions:
     """The title, the parameters that are not the defaults or that say what is shown, and where positions begin.
 
     >>> from service.engine import by_key
     >>> sinusoidal = by_key("encodings", "sinusoidal")
-    >>> told = captions(sinusoidal, sinusoidal.params(length=50, dim=128, offset=-3), {}, "light")
+    >>> told = captions(sinusoidal, sinusoidal.params(length=50, dim=128, offset=-3), {}, "light", "wide")
     >>> told.title, told.parameters, told.first["position"]
     ('Sinusoidal position encoding', 'encodings/sinusoidal: length=50, offset=-3, dim=128', -3)
     >>> decay = by_key("analyses", "decay")
-    >>> captions(decay, decay.params(length=256, dim=128), {}, "light").parameters
+    >>> captions(decay, decay.params(length=256, dim=128), {}, "light", "wide").parameters
     'analyses/decay: of=rope, length=256, dim=128'
     """
     stated = params.model_dump(mode="json", exclude_defaults=True)
@@ -28,7 +28,8 @@ def captions(scheme: Scheme[Any, Any], params: Params, inputs: Inputs, theme: Th
     spoken = ", ".join(f"{name}={_spoken(value)}" for name, value in stated.items() if value is not None)
     address = f"{scheme.family}/{scheme.name}"
     parameters = f"{address}: {spoken}" if spoken else address
-    return Captions(scheme.title, parameters, _first(params, inputs), scheme.named, theme, scheme.lines(params))
+    first, lines = _first(params, inputs), scheme.lines(params)
+    return Captions(scheme.title, parameters, first, scheme.named, theme, lines, width, scheme.uniform(params))
 
 
 def _spoken(value: object) -> str:

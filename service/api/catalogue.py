@@ -20,7 +20,7 @@ from service.api.variations import variations
 from service.engine import SCHEMES
 from service.engine.omissions import OMISSIONS
 from service.engine.scheme import Example, Scheme, Usage
-from service.formats.format import Nonfinite, Theme
+from service.formats.format import Nonfinite, PictureWidth, Theme
 
 
 def install(app: FastAPI, resources: Resources) -> None:
@@ -120,6 +120,7 @@ def parameters(scheme: Scheme[Any, Any], answered: Iterable[str]) -> dict[str, A
         "revision": {"type": "integer", "const": scheme.revision},
         "tensor": {"type": "string", "enum": list(answered)},
         "theme": {"type": "string", "enum": list(get_args(Theme))},
+        "picture_width": {"type": "string", "enum": list(get_args(PictureWidth))},
         "nonfinite": {"type": "string", "enum": list(get_args(Nonfinite))},
     }
     described = {name: rest | {"description": REPLY_PARAMETERS[name]} for name, rest in reply.items()}

@@ -131,9 +131,9 @@ def _section(scheme: Scheme[Any, Any], pictured: bool) -> Iterator[str]:
 
 
 def _picture(scheme: Scheme[Any, Any], query: Mapping[str, str]) -> str:
-    """In the colours of the page."""
+    """In the colours of the page, and as narrow as its text."""
     light, dark = (
-        escape(f"..{address(scheme)}.svg?{urlencode({**query, 'theme': theme}, safe=',:')}")
+        escape(f"..{address(scheme)}.svg?{urlencode({**query, 'theme': theme, 'picture_width': 'narrow'}, safe=',:')}")
         for theme in get_args(Theme)
     )
     return (

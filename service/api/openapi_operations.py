@@ -91,7 +91,7 @@ def _paragraphs(scheme: AnyScheme, method: str, kind: str) -> Iterator[str]:
         yield (
             "The extension is the format: `.npy` stacks several tensors of one shape on a leading axis; `.npz` and "
             "`.safetensors` hold all of them by name; `.bin` and `.csv` hold one; `.png` and `.svg` are pictures of "
-            "them, with `theme=dark` for dark pages."
+            "them, with `theme=dark` for dark pages and `picture_width=narrow` for phones."
         )
     usages = [f"- {usage.who}: {_convention(usage)}" for usage in scheme.used_by]
     if usages:

@@ -25,7 +25,7 @@ def parameters(scheme: AnyScheme, names: list[str], kind: str) -> list[Schema]:
     tensor = [parameter_ref(_own(scheme, "tensor"))] if has_several(scheme) else []
     path = [parameter_ref("extension")] if kind == "file" else []
     spelling = [parameter_ref("nonfinite")] if kind == "json" and may_be_infinite(scheme) else []
-    spelling += [parameter_ref("theme")] if kind == "file" else []
+    spelling += [parameter_ref("theme"), parameter_ref("picture_width")] if kind == "file" else []
     pasted = [parameter_ref(_own(scheme, name)) for name in query_names(scheme)]
     return [*path, *own, *pasted, *tensor, *spelling, parameter_ref(_own(scheme, "revision"))]
 
@@ -53,6 +53,7 @@ def parameter_components() -> Iterator[tuple[str, Schema]]:
         yield _own(scheme, "revision"), _query("revision", {"type": "integer", "const": scheme.revision})
     yield "nonfinite", _query("nonfinite", ref("Nonfinite") | {"default": "refuse"})
     yield "theme", _query("theme", ref("Theme") | {"default": "light"})
+    yield "picture_width", _query("picture_width", ref("PictureWidth") | {"default": "wide"})
     yield "extension", _extension()
     yield "If-None-Match", _header("If-None-Match", "ETags that the caller holds: 304 if the answer is one of them.")
     yield "Range", _header("Range", "One range of bytes, such as `bytes=0-1023`. Only its rows are computed.")

@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 from service.api.schemes import EXTENSIONS
 from service.engine.scheme import ITEMSIZE
-from service.formats.format import Nonfinite, Theme
+from service.formats.format import Nonfinite, PictureWidth, Theme
 
 Schema = dict[str, Any]
 
@@ -176,5 +176,6 @@ SHARED: Schema = {
         "required": ["name", "topic", "reason"],
     },
     "Theme": {"type": "string", "enum": list(get_args(Theme))},
+    "PictureWidth": {"type": "string", "enum": list(get_args(PictureWidth))},
     "Usage": _USAGE,
 }

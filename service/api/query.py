@@ -21,12 +21,13 @@ from service.api.problems import (
 from service.engine.errors import Refusal
 from service.engine.layered import Layered
 from service.engine.scheme import Params, Pasted, Scheme, Tensors
-from service.formats.format import Nonfinite, Theme
+from service.formats.format import Nonfinite, PictureWidth, Theme
 
 REPLY_PARAMETERS = {
     "revision": "The revision of the scheme that the caller relies on; the answer is then cacheable for a year.",
     "tensor": "One tensor of several, by name.",
     "theme": "The colours of a picture (`.png`, `.svg`): `light` or `dark`.",
+    "picture_width": "How wide a picture is: `wide` for a page, `narrow` for a phone, with letters of one size.",
     "nonfinite": "What JSON does with infinities and NaN: `refuse` (406), or `string` to write them as strings.",
 }
 PRESET = "The convention of a library or model by name: its parameters, of which those in the address take precedence."
@@ -41,6 +42,7 @@ class Asked:
     tensor: str | None
     nonfinite: Nonfinite
     theme: Theme
+    picture_width: PictureWidth
     stated: Mapping[str, Stated] = field(default_factory=dict)
 
     def refuse_misfits(self, pasted: Pasted | None, params: Params) -> None:
@@ -120,6 +122,7 @@ def read_asked(
         reply.get("tensor"),
         _chosen("nonfinite", reply.get("nonfinite"), Nonfinite),
         _chosen("theme", reply.get("theme"), Theme),
+        _chosen("picture_width", reply.get("picture_width"), PictureWidth),
         stated,
     )
 

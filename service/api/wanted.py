@@ -45,8 +45,8 @@ class Wanted:
 
     def canonical(self) -> bytes:
         """The one spelling of this request."""
-        # Only what decides about the bytes: a theme is one of pictures, and of nothing else.
-        drawn = {"theme": self.asked.theme} if self.is_picture else {}
+        # Only what decides about the bytes: a theme and a width are those of pictures, and of nothing else.
+        drawn = {"theme": self.asked.theme, "picture_width": self.asked.picture_width} if self.is_picture else {}
         return canonical(
             {
                 "scheme": self.scheme.key,
@@ -66,7 +66,7 @@ class Wanted:
     @property
     def captions(self) -> Captions:
         """What a picture says beside the values."""
-        return captions(self.scheme, self.params, self.inputs, self.asked.theme)
+        return captions(self.scheme, self.params, self.inputs, self.asked.theme, self.asked.picture_width)
 
 
 def understand(scheme: Scheme[Any, Any], asked: Asked, extension: str, inputs: Inputs, resources: Resources) -> Wanted:

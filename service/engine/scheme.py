@@ -174,6 +174,10 @@ def no_lines(_params: Any) -> Mapping[str, float]:
     return {}
 
 
+def no_uniform(_params: Any) -> Mapping[str, float]:
+    return {}
+
+
 def no_state(_params: Any, _inputs: Inputs) -> None:
     """What schemes prepare whose rows follow from the parameters alone."""
 
@@ -214,6 +218,7 @@ class Scheme(Generic[P, S]):
     `named`                        what the indices of an axis are called, where they are no numbers
     `telling(params)`              parameters without which a picture does not say what it shows, be they the defaults
     `lines(params)`                values that a picture of heights marks, by what they are
+    `uniform(params)`              what each value of a tensor would be if all were alike, where that is what tells
     `listed`                       parameters that are lists: stated in the query or, where long, in a JSON body
     """
 
@@ -248,6 +253,7 @@ class Scheme(Generic[P, S]):
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     telling: Callable[[P], tuple[str, ...]] = nothing_telling
     lines: Callable[[P], Mapping[str, float]] = no_lines
+    uniform: Callable[[P], Mapping[str, float]] = no_uniform
 
     @property
     def key(self) -> tuple[str, str]:

@@ -50,6 +50,7 @@ Document = Mapping[str, object]
 Chunk = bytes | memoryview
 Nonfinite = Literal["refuse", "string"]
 Theme = Literal["light", "dark"]
+PictureWidth = Literal["wide", "narrow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class Captions:
 
     `first` is the number of an axis' first index where it is not 0; None where its indices are not numbered in a row.
     `named` says what the indices of an axis are called; `lines` are values that heights are compared with.
+    `uniform` has for a tensor the value that all would have if they were alike: its picture shows how many times that
+    each of them is, and its last row once more, as heights.
     """
 
     title: str = ""
@@ -66,6 +69,8 @@ class Captions:
     named: Mapping[str, Sequence[str]] = field(default_factory=dict)
     theme: Theme = "light"
     lines: Mapping[str, float] = field(default_factory=dict)
+    width: PictureWidth = "wide"
+    uniform: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def test_an_entry_is_the_record(client: Client, scheme: Scheme[Any, Any]) -> Non
     assert entry["revision"] == scheme.revision
     assert entry["href"] == f"/v1/{scheme.family}/{scheme.name}"
     assert entry["methods"] == ([] if scheme.needs_body else ["GET"]) + (["POST"] if scheme.takes_body else [])
-    reply = {"revision", "tensor", "theme", "nonfinite"} | ({"preset"} if scheme.presets else set())
+    reply = {"revision", "tensor", "theme", "picture_width", "nonfinite"} | ({"preset"} if scheme.presets else set())
     assert set(entry["parameters"]["properties"]) == set(scheme.params.model_fields) - set(scheme.structured) | reply
     assert [each["name"] for each in entry["inputs"]] == [*scheme.in_body, *(each.name for each in scheme.inputs)]
     assert entry["properties"] == dict(scheme.properties)

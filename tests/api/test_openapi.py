@@ -663,6 +663,7 @@ def test_the_catalogue_has_the_same_parameters(direct: Client) -> None:
         "revision",
         "tensor",
         "theme",
+        "picture_width",
         "nonfinite",
     ]
     assert schema["properties"]["dim"]["minimum"] == 2

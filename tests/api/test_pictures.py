@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 import threading
 from xml.etree import ElementTree
 
@@ -104,6 +105,18 @@ def test_a_theme_is_chosen_and_counts_for_pictures_alone(direct: Client) -> None
     assert direct.get(npy).headers["etag"] == direct.get(npy + "&theme=dark").headers["etag"]
     problem = refused(direct.get(CLASSIC + "&theme=drak"), "invalid-parameters")
     assert fault(problem, "theme")["did_you_mean"] == "dark"
+
+
+def test_a_width_is_chosen_and_counts_for_pictures_alone(direct: Client) -> None:
+    plain, wide, narrow = (direct.get(CLASSIC + more) for more in ("", "&picture_width=wide", "&picture_width=narrow"))
+    assert plain.content == wide.content
+    assert plain.headers["etag"] == wide.headers["etag"] != narrow.headers["etag"]
+    assert Pillow.open(io.BytesIO(narrow.content)).width == 350
+    assert description(narrow) == description(wide)
+    npy = CLASSIC.replace(".png", ".npy")
+    assert direct.get(npy).headers["etag"] == direct.get(npy + "&picture_width=narrow").headers["etag"]
+    problem = refused(direct.get(CLASSIC + "&picture_width=narow"), "invalid-parameters")
+    assert fault(problem, "picture_width")["did_you_mean"] == "narrow"
 
 
 def test_what_is_not_the_default_is_in_the_title(direct: Client) -> None:
@@ -224,7 +237,18 @@ def test_who_leaves_while_waiting_leaves_no_place_taken() -> None:
 def test_a_picture_says_of_what_it_is_be_it_the_default(direct: Client, query: str, told: str) -> None:
     picture = direct.get(f"/v1/analyses/{query}").text
     name = query.partition(".")[0]
-    assert f'<desc id="description">analyses/{name}: {told}</desc>' in picture
+    assert re.search(f'<desc id="description">analyses/{name}: {re.escape(told)}(; [^<]*)?</desc>', picture)
+
+
+def test_a_picture_of_attention_says_where_the_least_is(direct: Client) -> None:
+    """A hollow in the middle, told in words that the numbers bear out."""
+    query = "of=alibi&length=256&depth=14&residual=0.9&slope=0.0078125"
+    last = np.array(direct.get(f"/v1/analyses/attention?{query}").json()["tensors"]["profile"]["data"][-1]) * 256
+    least = int(last.argmin())
+    assert 40 < least < 200
+    told = f"the least is {last[least]:.4g} at position {least}"
+    for more in ("", "&picture_width=narrow"):
+        assert told in direct.get(f"/v1/analyses/attention.svg?{query}{more}").text
 
 
 def test_a_picture_of_wavelengths_marks_the_trained_length(direct: Client) -> None:

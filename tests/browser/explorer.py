@@ -50,7 +50,7 @@ class Explorer(Watched):
     def pictured(self, number: int = 0) -> str:
         """Path and query of the picture that is seen."""
         image = self.side(number).locator(".picture img")
-        assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 560
+        assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 340
         parts = urlsplit(str(image.get_attribute("src")))
         return f"{parts.path}?{parts.query}"
 

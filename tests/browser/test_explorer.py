@@ -261,22 +261,52 @@ def test_it_works_below_a_path_prefix_and_after_the_back_button(browser: "Browse
 
 
 def test_all_of_a_picture_is_seen_on_a_phone_and_its_letters_are_read(browser: "Browser") -> None:
-    with watched(Explorer, browser, viewport={"width": 390, "height": 844}) as page:
+    with watched(
+        Explorer, browser, viewport={"width": 375, "height": 812}, permissions=["clipboard-read", "clipboard-write"]
+    ) as page:
         page.open("#side=/v1/biases/alibi?heads=8%26length=48")
         region, image = page.side().locator(".picture"), page.side().locator(".picture img")
         assert region.evaluate("region => region.scrollWidth <= region.clientWidth")
+        assert "picture_width=narrow" in page.pictured()
+        # A narrow picture's letters have 12 pixels at its own size; the address is not that of the picture.
+        assert image.evaluate("image => 12 * image.clientWidth / image.naturalWidth") >= 11
+        assert "picture_width" not in page.address() + page.bar() + page.code("curl")
         size = page.side().get_by_role("button", name="Full size")
         size.click()
         assert size.get_attribute("aria-pressed") == "true"
+        page.shown()
+        assert "picture_width" not in page.pictured()
         assert image.evaluate("image => image.clientWidth === image.naturalWidth")
         assert region.evaluate("region => region.scrollWidth > region.clientWidth")
         # The page itself never scrolls sideways.
-        assert page.page.evaluate("document.documentElement.scrollWidth") == 390
+        assert page.page.evaluate("document.documentElement.scrollWidth") == 375
         size.click()
+        page.shown()
+        assert "picture_width=narrow" in page.pictured()
         assert region.evaluate("region => region.scrollWidth <= region.clientWidth")
         page.page.set_viewport_size({"width": 1400, "height": 900})
         size.wait_for(state="hidden")
+        page.shown()
+        assert "picture_width" not in page.pictured()
         assert page.complaints == []
+
+
+def test_a_picture_of_what_a_body_holds_fits_the_screen_too(browser: "Browser") -> None:
+    with watched(Explorer, browser, viewport={"width": 1280, "height": 812}) as page:
+        page.open(fragment("/v1/apply/rope", '{"tensors": {"q": [[1, 2], [3, 4]]}}'))
+        asked = [url for url in page.requests if ".svg?" in url]
+        assert len(asked) == 1
+        page.page.set_viewport_size({"width": 375, "height": 812})
+        page.side().locator(".picture:not(.waiting) img.narrow").wait_for()
+        page.page.set_viewport_size({"width": 1280, "height": 812})
+        page.side().locator(".picture:not(.waiting) img:not(.narrow)").wait_for()
+        asked = [url for url in page.requests if ".svg?" in url]
+        assert ["picture_width=narrow" in url for url in asked] == [False, True, False]
+        # The service is gone when the screen is turned: the picture that is there stays, and that is said.
+        page.page.context.set_offline(True)
+        page.page.set_viewport_size({"width": 375, "height": 812})
+        page.side().locator(".status", has_text="There is no picture at the moment").wait_for()
+        assert page.side().locator(".picture.waiting").count() == 0
 
 
 def test_a_picture_that_does_not_come_is_asked_for_until_it_does(browser: "Browser") -> None:

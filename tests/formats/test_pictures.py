@@ -21,9 +21,8 @@ from PIL import Image as Pillow
 
 from service.formats import FORMATS
 from service.formats.errors import CannotHold
-from service.formats.format import Answer, Captions, Theme, type_of
+from service.formats.format import Answer, Captions, PictureWidth, Theme, type_of
 from service.formats.pictures.compose import compose
-from service.formats.pictures.drawing import Drawing, Image
 from service.formats.pictures.lettering import UNITS, Lettering
 from service.formats.pictures.palette import (
     BACKGROUND,
@@ -39,42 +38,17 @@ from service.formats.pictures.palette import (
     ZERO,
     palette,
 )
-from service.formats.pictures.plan import MOST_GROUPS, MOST_PANELS, plan
+from service.formats.pictures.plan import MOST_GROUPS, plan
 from service.formats.pictures.png import canvas
-from service.formats.pictures.scales import log2, scale
+from service.formats.pictures.scales import log2, scale, spoken
+from service.formats.pictures.sheet import WIDE
+from tests.formats.drawn import drawn, faults, panels, picture, words
 from tests.formats.holding import PICTURES
 from tests.formats.samples import Spec, arrays_of, rows_of, shapes, specs
 
-Arrays = dict[str, NDArray[Any]]
 MIDDLE = DIVERGING + RAMP // 2
-CAPTIONS = Captions("A table", "encodings/none: length=5")
+MOST_PANELS = 40
 TABLE = np.sin(np.arange(35.0)).astype(np.float32).reshape(5, 7)
-
-
-def answer(arrays: Arrays, captions: Captions = CAPTIONS, axes: tuple[str, ...] = (), block_bytes: int = 96) -> Answer:
-    told = specs(arrays)
-    if axes:
-        told = {name: Spec(axes, spec.shape, spec.dtype) for name, spec in told.items()}
-    return Answer({}, told, rows_of(arrays), block_bytes, captions=captions)
-
-
-def drawn(arrays: Arrays, captions: Captions = CAPTIONS, axes: tuple[str, ...] = ()) -> Drawing:
-    return compose(answer(arrays, captions, axes), Lettering())
-
-
-def panels(drawing: Drawing) -> list[Image]:
-    """The images that are no colour bars."""
-    return [image for image in drawing.images if image.cell != (14, 1)]
-
-
-def words(drawing: Drawing) -> list[str]:
-    return [text.text for text in drawing.texts]
-
-
-def picture(extension: str, arrays: Arrays, theme: Theme = "light") -> bytes:
-    tensors = specs(arrays)
-    chunks = FORMATS[extension].stream({}, tensors, rows_of(arrays), captions=Captions("t", "p", theme=theme))
-    return b"".join(chunks)
 
 
 def test_a_cell_has_the_colour_that_matplotlib_gives_its_value() -> None:
@@ -139,6 +113,14 @@ def test_masks_have_two_colours() -> None:
     added = drawn({"mask": np.where(np.tri(3, 4, dtype=bool), 0, -np.inf).astype(np.float32)})
     assert panels(added)[0].colours.tolist()[1] == [TRUE, TRUE, NEGATIVE_INFINITY, NEGATIVE_INFINITY]
     assert {"0", "-inf"} <= set(words(added))
+    for far in (float(np.finfo(np.float32).min), -65504.0, -1e4):
+        filled = drawn({"mask": np.where(np.tri(3, 4, dtype=bool), 0, far)})
+        assert panels(filled)[0].colours.tolist()[1] == [TRUE, TRUE, FALSE, FALSE]
+        assert {"0", spoken(far)} <= set(words(filled))
+        assert len(filled.images) == 1
+    # A bias that is far below zero in places is no mask.
+    assert len(drawn({"bias": np.array([[0, -1e4, -1.0]])}).images) == 2
+    assert len(drawn({"bias": np.array([[0, -50.0]])}).images) == 2
     nothing = drawn({"mask": np.full((2, 2), -np.inf)})
     assert (panels(nothing)[0].colours == NEGATIVE_INFINITY).all()
     one_row = drawn({"mask": np.array([True, False])})
@@ -271,19 +253,27 @@ def test_steps_are_odd_so_that_sines_and_cosines_stay_mixed() -> None:
     assert (image.colours == scale([rising[:, ::5]], "float64", "colours").colours(rising[:, ::5])).all()
 
 
-def test_every_head_has_a_panel_and_what_is_left_out_is_said() -> None:
-    array = (np.arange(71.0)[:, None, None] + 1) * np.ones((71, 3, 4))
-    drawing = drawn({"bias": array}, axes=("head", "query", "key"))
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+@pytest.mark.parametrize(("heads", "step"), [(1, 1), (12, 1), (32, 1), (40, 1), (41, 2), (64, 2), (99, 3)])
+def test_every_head_has_a_panel_and_what_is_left_out_is_said(heads: int, step: int, width: PictureWidth) -> None:
+    array = (np.arange(heads, dtype=np.float64)[:, None, None] + 1) * np.ones((heads, 48, 48))
+    captions = Captions("A table", "encodings/none: length=5", width=width)
+    drawing = drawn({"bias": array}, captions, ("head", "query", "key"))
     shown = panels(drawing)
-    assert len(shown) == MOST_PANELS
-    assert [text for text in words(drawing) if text.startswith("head")] == [f"head {head}" for head in range(0, 71, 6)]
-    assert "shown: every 6th head (12 of 71); no values are blended" in words(drawing)
-    assert [int(image.colours[0, 0]) for image in shown] == [
-        SEQUENTIAL + round(114 * head / 66) for head in range(0, 71, 6)
-    ]
-    few = drawn({"bias": array[:3]}, axes=("head", "query", "key"))
-    assert len(panels(few)) == 3
-    assert not [text for text in words(few) if text.startswith("shown")]
+    of = range(0, heads, step)
+    assert [text for text in words(drawing) if text.startswith("head")] == [f"head {head}" for head in of]
+    last = of[-1] + 1
+    if heads > 1:
+        assert [int(image.colours[0, 0]) for image in shown] == [
+            SEQUENTIAL + round(114 * head / (last - 1)) for head in of
+        ]
+    said = f"every {step}{'nd' if step == 2 else 'rd'} head ({len(of)} of {heads})"
+    assert (said in drawing.description) == (step > 1)
+    assert list(faults(drawing)) == []
+    assert drawing.height < 1200
+    # Panels do not lie over each other, and there are several in a row.
+    assert len({(image.x, image.y) for image in shown}) == len(shown)
+    assert heads < 12 or len({image.x for image in shown}) >= 2
 
 
 @pytest.mark.parametrize(
@@ -292,13 +282,13 @@ def test_every_head_has_a_panel_and_what_is_left_out_is_said() -> None:
 def test_a_diagonal_stays_one_however_many_heads_there_are(heads: int, queries: int, keys: int) -> None:
     """As many queries are left out as keys, so that what depends on their distance alone looks so."""
     axes = ("head", "query", "key")
-    (group,) = plan({"bias": Spec(axes, (heads, queries, keys), "float32")}).groups
+    (group,) = plan({"bias": Spec(axes, (heads, queries, keys), "float32")}, WIDE).groups
     assert group.panels.rows.stride == group.panels.columns.stride
     assert group.panels.cell[0] == group.panels.cell[1]
     # A few queries with many keys are all shown, and channels are no positions.
-    (group,) = plan({"bias": Spec(axes, (heads, 8, 4096), "float32")}).groups
+    (group,) = plan({"bias": Spec(axes, (heads, 8, 4096), "float32")}, WIDE).groups
     assert group.panels.rows.stride == 1
-    (group,) = plan({"table": Spec(("position", "channel"), (4096, 1024), "float32")}).groups
+    (group,) = plan({"table": Spec(("position", "channel"), (4096, 1024), "float32")}, WIDE).groups
     assert (group.panels.rows.stride, group.panels.columns.stride) == (9, 1)
 
 
@@ -319,10 +309,13 @@ def test_a_plane_is_shown_for_each_channel(plane: tuple[str, ...]) -> None:
         assert (image.colours == made.colours(array[:, :, channel])).all()
     batched = np.arange(2 * 2 * 3 * 30.0).reshape(2, 2, 3, 30)
     drawing = drawn({"x": batched}, axes=("batch", *plane))
-    assert "batch 1, channel 25" in words(drawing)
-    assert "shown: every 5th channel (6 of 30); no values are blended" in words(drawing)
-    made = scale([batched[..., ::5]], "float64", "colours")
-    assert (panels(drawing)[-1].colours == made.colours(batched[1, :, :, 25])).all()
+    assert "batch 1, channel 27" in words(drawing)
+    assert "shown: every 3rd channel (10 of 30); no values are blended" in words(drawing)
+    made = scale([batched[..., ::3]], "float64", "colours")
+    assert (panels(drawing)[-1].colours == made.colours(batched[1, :, :, 27])).all()
+    # As sines and cosines take turns, half of the channels are never of one kind.
+    turns = drawn({"x": np.tile([0.25, -1.0], 30)[None, None].repeat(2, 0).repeat(2, 1)}, axes=plane)
+    assert len({int(image.colours[0, 0]) for image in panels(turns)}) == 2
 
 
 def test_tensors_of_one_kind_share_a_scale() -> None:
@@ -344,10 +337,10 @@ def test_tensors_of_different_sizes_have_scales_of_their_own() -> None:
 
 def test_more_tensors_than_there_is_room_for_are_named() -> None:
     many = {f"t{number}": np.ones((number + 1, 2)) for number in range(MOST_GROUPS + 2)}
-    assert plan(specs(many)).left_out == ("t6", "t7")
+    assert plan(specs(many), WIDE).left_out == ("t6", "t7")
     assert "not shown: t6, t7 (tensor=NAME shows one)" in words(drawn(many))
     alike = {f"t{number}": np.ones((2, 2)) for number in range(MOST_PANELS + 1)}
-    assert plan(specs(alike)).left_out == ("t12",)
+    assert plan(specs(alike), WIDE).left_out == ("t40",)
 
 
 def test_nothing_to_show_is_refused() -> None:
@@ -604,7 +597,7 @@ def test_the_versions_that_make_the_bytes_are_in_the_revision() -> None:
     import matplotlib as mpl  # noqa: PLC0415
 
     for extension in PICTURES:
-        assert re.fullmatch(rf"2-matplotlib-{re.escape(mpl.__version__)}-zlib-[\w.-]+", FORMATS[extension].revision)
+        assert re.fullmatch(rf"3-matplotlib-{re.escape(mpl.__version__)}-zlib-[\w.-]+", FORMATS[extension].revision)
 
 
 def test_the_environment_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ class Queries:
         example, fields = asked.example.query, list(asked.scheme.params.model_fields)  # type: ignore[attr-defined]
         pairs = [(name, str(value)) for name, value in example.items()]
         for _ in range(self.random.choice((1, 1, 1, 2, 5))):
-            name = self.random.choice([*fields, "revision", "tensor", "nonfinite", "theme", "preset"])
+            name = self.random.choice([*fields, "revision", "tensor", "nonfinite", "theme", "picture_width", "preset"])
             if self.random.random() < 0.15:
                 name = self.random.choice(NAMES)
             value = self.random.choice(NUMBERS if self.random.random() < 0.6 else TEXTS)

@@ -121,6 +121,10 @@ mask favours the beginning, the more the deeper; an encoding that decays favours
 and what stands in the middle of a long context is found least: lost in the middle, without a word of content. The
 answer is float32; each row sums to 1.
 
+Its picture compares with a uniform share, 1 / length, on a logarithmic scale: blue is less, red is more, and what is
+beyond the ends of the scale has their colours. Beneath stand the columns of the last layer, with the least marked; the
+last position is high for its own stream passes by.
+
 **Axes**: (layer, position)."""
 
 SCHEME: Scheme[Attention, Array] = Scheme(
@@ -129,7 +133,8 @@ SCHEME: Scheme[Attention, Array] = Scheme(
     title="Attention over a long context, by the encoding alone",
     explanation=(
         "Where attention looks in a long text when all tokens say the same: the start gains from layer to layer, the "
-        "end from encodings that decay. What lies between is what models get lost in."
+        "end from encodings that decay. What lies between is what models get lost in: the "
+        "blue hollow of the picture, where a position has less than a uniform share."
     ),
     description=DESCRIPTION,
     reference="Liu et al., Lost in the Middle, 2024; Abnar and Zuidema, Quantifying Attention Flow, 2020; Wu et al., "
@@ -140,6 +145,7 @@ SCHEME: Scheme[Attention, Array] = Scheme(
     prepare=_prepare,
     rows=lambda _params, _inputs, state, _tensor, start, stop: state[start:stop],
     notes=_notes,
+    uniform=lambda params: {"profile": 1 / params.length},
     telling=lambda params: ("of", "residual", *_USED[params.of]),
     state_bytes=lambda params, _inputs: 4 * params.depth * params.length + 64 * params.length,
     examples=(

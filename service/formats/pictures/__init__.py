@@ -1,11 +1,16 @@
 """`.png` and `.svg`: what tensors look like, as labelled heatmaps. What a picture needs is loaded with the first one.
 
+sheet      how large the parts of a picture are, wide or narrow
 plan       which panels and which of their cells are shown, from axes and shapes
 cells      the values of those cells, pulled in blocks
 scales     from values to numbers of colours, and what the colour bar says
 palette    what the numbers mean, light or dark
 axes       the numbers along the edges
 lettering  letters as pixels and as outlines (the only part that needs matplotlib, besides colour maps)
+naming     what panels are called, and what has none
+share      what is compared with a uniform share
+wrapping   texts that are longer than their place
+legend     the ramp of colours, and what is no number
 compose    all of it at its place: a drawing
 png, svg   a drawing as bytes
 """
@@ -22,6 +27,7 @@ from service.formats.pictures.drawing import Drawing
 from service.formats.pictures.lettering import Lettering
 from service.formats.pictures.plan import plan
 from service.formats.pictures.png import png
+from service.formats.pictures.sheet import WIDE
 from service.formats.pictures.svg import svg
 
 # Letters of a picture: outlines of each that is used, and a use of some hundred bytes for each that stands there.
@@ -38,7 +44,7 @@ class Picture(Format):
 
     def check(self, tensors: Tensors) -> None:
         """Raise `CannotHold` if there is not a single value to show."""
-        if not plan(tensors).groups:
+        if not plan(tensors, WIDE).groups:
             raise CannotHold("empty", f"{self.extension} has nothing to show without values", holders(tensors))
 
     def size(self, document: Document, tensors: Tensors) -> None:  # noqa: ARG002 - only drawing would tell
@@ -63,7 +69,7 @@ class Picture(Format):
 
 
 # The letters and the colours are matplotlib's, the packing is zlib's: their versions count among what makes the bytes.
-_REVISION = f"2-matplotlib-{version('matplotlib')}-zlib-{zlib.ZLIB_RUNTIME_VERSION}"
+_REVISION = f"3-matplotlib-{version('matplotlib')}-zlib-{zlib.ZLIB_RUNTIME_VERSION}"
 
 PNG = Picture("png", "image/png", _REVISION, "none", png)
 SVG = Picture("svg", "image/svg+xml", _REVISION, "none", svg)

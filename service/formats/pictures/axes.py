@@ -18,8 +18,11 @@ class Ticks:
     marks: Sequence[tuple[int, str]]
 
 
-def along(axis: str, steps: Steps, cell: int, captions: Captions, *, least: int) -> Ticks:
-    """Round indices of an axis that are at least so many pixels apart, each at the middle of its cell."""
+def along(axis: str, steps: Steps, cell: int, captions: Captions, *, least: int, digit: int) -> Ticks:
+    """Round indices of an axis that are at least so many pixels apart, each at the middle of its cell.
+
+    Where there is room for one alone it is joined by the last, if that is not too near.
+    """
     if not axis:
         return Ticks("", [])
     first = captions.first.get(axis, 0)
@@ -27,18 +30,20 @@ def along(axis: str, steps: Steps, cell: int, captions: Captions, *, least: int)
     first = first or 0
     last = first + steps.length - 1
     digits = max(len(str(first)), len(str(last)))
-    most = max(1, steps.shown * cell // max(least, 8 * digits))
+    most = max(1, steps.shown * cell // max(least, digit * digits))
     every = max(1, int(step_of(steps.length, most)))
     numbers = range(-(-first // every) * every, last + 1, every) or range(first, first + 1)
-    return Ticks(label, [((number - first) // steps.stride * cell + cell // 2, str(number)) for number in numbers])
+    marks = [((number - first) // steps.stride * cell + cell // 2, str(number)) for number in numbers]
+    end = (steps.shown - 1) * cell + cell // 2
+    if len(marks) == 1 and end - marks[0][0] >= max(2 * least // 3, digit * digits):
+        marks.append((end, str(first + (steps.shown - 1) * steps.stride)))
+    return Ticks(label, marks)
 
 
-def called(axis: str, steps: Steps, cell: int, captions: Captions, *, least: int) -> Ticks:
-    """The same at the left, where there is room for what indices are called: for each, after its number."""
-    names = captions.named.get(axis, ())
-    if len(names) != steps.shown or cell < least:
-        return along(axis, steps, cell, captions, least=least)
-    return Ticks(axis, [(index * cell + cell // 2, f"{name} {index}") for index, name in enumerate(names)])
+def called(axis: str, cell: int, captions: Captions) -> Ticks:
+    """What each index is called, after which comes its number."""
+    named = enumerate(captions.named[axis])
+    return Ticks(axis, [(index * cell + cell // 2, f"{name} {index}") for index, name in named])
 
 
 def steps_told(axes: Sequence[tuple[Steps, str]]) -> str:

@@ -3,9 +3,9 @@
 Tensors of equal axes, shape and number format are one group: they share a colour scale. The last two axes are a panel,
 or the two before the last where these are a plane (`PLANES`); a single axis is a profile; every index of the other
 axes has a panel of its own. What does not fit is left out evenly: every third row, every fifth head. Values are never
-blended, so each cell is one value of the answer; the steps along a panel's axes are odd, so that channels which
-alternate (sine, cosine, sine, ...) stay mixed; and they are equal where both axes count the same, so that a diagonal
-stays one.
+blended, so each cell is one value of the answer; the steps along a panel's axes and from channel to channel are odd, so
+that channels which alternate (sine, cosine, sine, ...) stay mixed; and those along its axes are equal where both count
+the same, so that a diagonal stays one.
 """
 
 import math
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from service.formats.format import Tensors, TensorSpec
+from service.formats.pictures.sheet import Sheet
 
-WIDTH, HEIGHT = 1024, 512  # pixels for the cells of one group
-LEAST_HEIGHT = 96
+Like = Literal["together", "apart"]
 PROFILE_HEIGHT = 200
-GAP_X, GAP_Y = 20, 26
-LEAST_PITCH = 96  # room for a panel's name
 LARGEST_CELL = 32
-MOST_PANELS = 12
 MOST_GROUPS = 6
+FEW_PANELS = 12
 # Cells are squares unless that would waste most of the room.
 SQUARE_ASPECT = 4
+# How wide letters of a panel's name are on average, as a part of their size.
+LETTER = 0.56
 # Axes that are looked at together, one picture for each channel that follows them.
 PLANES = {("height", "width"), ("width", "height"), ("row", "column"), ("query", "key"), ("position", "frequency")}
 # Axes of which one step is as far as one of the other.
@@ -52,6 +52,8 @@ class Panels:
     rows: Steps
     columns: Steps
     cell: tuple[int, int]
+    gap: tuple[int, int]
+    least_pitch: int
 
     @property
     def down(self) -> int:
@@ -64,13 +66,13 @@ class Panels:
     @property
     def pitch(self) -> int:
         """From the beginning of a panel to where the next might begin."""
-        return self.panel[0] if self.across == 1 else max(self.panel[0], LEAST_PITCH)
+        return self.panel[0] if self.across == 1 else max(self.panel[0], self.least_pitch)
 
     @property
     def size(self) -> tuple[int, int]:
         """Of all panels and the gaps between them, in pixels."""
-        height = self.panel[1]
-        return self.across * (self.pitch + GAP_X) - GAP_X, self.down * (height + GAP_Y) - GAP_Y
+        across, down = self.gap
+        return self.across * (self.pitch + across) - across, self.down * (self.panel[1] + down) - down
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,70 +114,104 @@ class Plan:
     left_out: tuple[str, ...]
 
 
-def plan(tensors: Tensors, like: Literal["together", "apart"] = "together") -> Plan:
+def plan(tensors: Tensors, sheet: Sheet, like: Like = "together") -> Plan:
     """Everything about a picture but its colours and letters; tensors that look alike share a group, or do not."""
     alike: dict[tuple[object, ...], list[str]] = {}
     for name, spec in tensors.items():
         if 0 not in spec.shape:
             key = (spec.axes, spec.shape, spec.dtype) if like == "together" else (name,)
             alike.setdefault(key, []).append(name)
-    groups = [_group(names, tensors) for names in list(alike.values())[:MOST_GROUPS]]
+    groups = [_group(names, tensors, sheet) for names in list(alike.values())[:MOST_GROUPS]]
     shown = {name for group in groups for name in group.names}
     return Plan(tuple(groups), tuple(name for name in tensors if name not in shown))
 
 
-def _group(names: list[str], tensors: Mapping[str, TensorSpec]) -> Group:
-    names = names[:MOST_PANELS]
+def _group(names: list[str], tensors: Mapping[str, TensorSpec], sheet: Sheet) -> Group:
     spec = tensors[names[0]]
+    pitch = _least_pitch(names if len(tensors) > 1 else [], spec, sheet)
+    names = names[: _most_across(FEW_PANELS + 1, pitch, sheet) * sheet.most_down]
     # A plane's last axis is set aside, and the rest is as if there were none.
     *outer, last = (1, *spec.shape) if spec.axes[-3:-1] in PLANES else (1, *spec.shape, 1)
     *leading, rows, columns = (1, 1, *outer)
-    most = MOST_PANELS // len(names)
-    before = _at_most(math.prod(leading), most)
-    after = _at_most(last, most // before.shown)
+    most = _most_across(FEW_PANELS + 1, pitch, sheet) * sheet.most_down // len(names)
+    before = Steps(math.prod(leading), -(-math.prod(leading) // most))
+    after = _fitted(last, most // before.shown)
     count = len(names) * before.shown * after.shown
     is_profile = len(spec.shape) < 2 and spec.dtype != "bool"
     far = (spec.axes[:-1] if spec.axes[-3:-1] in PLANES else spec.axes)[-2:]
-    arranged = _profiles(count, columns) if is_profile else _heatmaps(count, rows, columns, tuple(far) in ALIKE)
-    return Group(tuple(names), spec, before, after, arranged)
+    arranging = _Arranging(sheet, pitch, count, rows, columns, tuple(far) in ALIKE)
+    return Group(tuple(names), spec, before, after, arranging.profiles() if is_profile else arranging.heatmaps())
 
 
-def _at_most(length: int, most: int) -> Steps:
-    return Steps(length, -(-length // most))
+def _least_pitch(names: list[str], spec: TensorSpec, sheet: Sheet) -> int:
+    """Room for what a panel is called: a tensor, and its place on each outer axis."""
+    is_plane = spec.axes[-3:-1] in PLANES
+    axes = [*zip(spec.axes, spec.shape, strict=True)]
+    outer = [*axes[:-3], axes[-1]] if is_plane else axes[:-2]
+    told = [f"{axis} {length - 1}" for axis, length in outer]
+    longest = len(", ".join([*([max(names, key=len)] if names else []), *told]))
+    return max(sheet.least_pitch, int(longest * sheet.subtitle * LETTER) - sheet.gap[0] + 4)
 
 
-def _heatmaps(count: int, rows: int, columns: int, alike: bool) -> Panels:
-    """The arrangement that gives cells the most room."""
-    choices = [_arranged(count, across, rows, columns, alike) for across in range(1, min(count, 6) + 1)]
-    return max(choices, key=lambda each: (math.prod(each.panel), each.across))
+def _most_across(count: int, pitch: int, sheet: Sheet) -> int:
+    """How many panels there is room for side by side."""
+    few, many = sheet.most_across
+    most = few if count <= FEW_PANELS else many
+    return max(1, min(most, (sheet.room[0] + sheet.gap[0]) // (pitch + sheet.gap[0])))
 
 
-def _arranged(count: int, across: int, rows: int, columns: int, alike: bool) -> Panels:
-    down = -(-count // across)
-    width = (WIDTH - (across - 1) * GAP_X) // across
-    height = max(LEAST_HEIGHT, (HEIGHT - (down - 1) * GAP_Y) // down)
-    x, y = _fitted(columns, width), _fitted(rows, height)
-    if alike and _squarish(rows, columns):
-        stride = max(x.stride, y.stride)
-        x, y = Steps(columns, stride), Steps(rows, stride)
-    cell = (min(LARGEST_CELL, width // x.shown), min(LARGEST_CELL, height // y.shown))
-    if _squarish(x.shown, y.shown):
-        cell = (min(cell), min(cell))
-    return Panels(count, across, y, x, cell)
+@dataclass(frozen=True, slots=True)
+class _Arranging:
+    """So many panels of so many rows and columns, to be put on a sheet."""
+
+    sheet: Sheet
+    pitch: int
+    count: int
+    rows: int
+    columns: int
+    alike: bool
+
+    def heatmaps(self) -> Panels:
+        """The arrangement that gives cells the most room."""
+        most = min(self.count, _most_across(self.count, self.pitch, self.sheet))
+        choices = [self._heatmaps(across) for across in range(1, most + 1)]
+        lowest = min(each.size[1] for each in choices)
+        fitting = [each for each in choices if each.size[1] <= max(lowest, self.sheet.tallest)]
+        return max(fitting, key=lambda each: (math.prod(each.panel), each.across))
+
+    def _heatmaps(self, across: int) -> Panels:
+        down = -(-self.count // across)
+        height = max(self.sheet.least_height, (self.sheet.room[1] - (down - 1) * self.sheet.gap[1]) // down)
+        width = self._width(across)
+        x, y = _fitted(self.columns, width), _fitted(self.rows, height)
+        if self.alike and _squarish(self.rows, self.columns):
+            stride = max(x.stride, y.stride)
+            x, y = Steps(self.columns, stride), Steps(self.rows, stride)
+        cell = (min(LARGEST_CELL, width // x.shown), min(LARGEST_CELL, height // y.shown))
+        if _squarish(x.shown, y.shown):
+            stretch = 1 if self.alike else self.sheet.stretch
+            cell = (min(cell[0], stretch * cell[1]), min(cell[1], stretch * cell[0]))
+        return Panels(self.count, across, y, x, cell, self.sheet.gap, self.pitch)
+
+    def profiles(self) -> Panels:
+        """As many side by side as usual, or as there is room for where their columns are as wide as can be."""
+        room, gap = self.sheet.room[0], self.sheet.gap[0]
+        fit = (room + gap) // (max(self.pitch, self.columns * LARGEST_CELL) + gap)
+        across = min(self.count, max(self.sheet.profiles_across, fit))
+        steps = _fitted(self.columns, self._width(across))
+        cell = (min(LARGEST_CELL, self._width(across) // steps.shown), 1)
+        return Panels(self.count, across, Steps(PROFILE_HEIGHT, 1), steps, cell, self.sheet.gap, self.pitch)
+
+    def _width(self, across: int) -> int:
+        """Of a panel."""
+        return (self.sheet.room[0] - (across - 1) * self.sheet.gap[0]) // across
 
 
 def _squarish(rows: int, columns: int) -> bool:
     return max(rows, columns) <= SQUARE_ASPECT * min(rows, columns)
 
 
-def _profiles(count: int, columns: int) -> Panels:
-    across = 1 if count == 1 else 2
-    steps = _fitted(columns, (WIDTH - (across - 1) * GAP_X) // across)
-    width = min(LARGEST_CELL, (WIDTH - (across - 1) * GAP_X) // across // steps.shown)
-    return Panels(count, across, Steps(PROFILE_HEIGHT, 1), steps, (width, 1))
-
-
 def _fitted(length: int, room: int) -> Steps:
-    """The smallest odd step with which an axis has a pixel for each cell."""
+    """The smallest odd step with which there is room: for a cell in a pixel, for a channel in a panel."""
     step = -(-length // room)
     return Steps(length, step if step % 2 else step + 1)

@@ -2,13 +2,15 @@
 
 A value becomes the number of a colour by +, -, *, / and rounding alone, which give the same on every processor.
 
-    truth values, and masks of 0 and -inf   two colours
+    truth values, and masks of 0 and -inf
+      or of 0 and a far negative number     two colours
     positive heights over three decades,
       cells over two                        the sequential ramp, by their logarithm; 0 beside it, if it occurs
     cells that are never negative           the sequential ramp, from the least to the largest
       and differ by a small part            the sequential ramp, from 0, so that noise does not look like more
     heights that are never negative         the sequential ramp, from 0 to the largest
     zeros, and everything else              the diverging ramp, its middle at zero
+    what is compared with a uniform share   the diverging ramp by the logarithm, its middle at that share
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,11 +35,15 @@ from service.formats.pictures.palette import (
 )
 
 Indices = NDArray[np.uint8]
-Kind = Literal["two", "diverging", "sequential", "logarithmic"]
+Kind = Literal["two", "diverging", "sequential", "logarithmic", "relative"]
 # Heights over more than three decades and cells over more than two are shown by their logarithm.
 LOGARITHMIC_RATIO = {"heights": 1000, "colours": 100}
+# Masks of numbers have 0 and one that is lower than this, such as the lowest of their number format.
+FAR = -9999
 # Numbers that are not whole and differ by less than this part of the largest are shown from zero on.
 LEAST_PART = 1 / 16
+# How many times a uniform share, or what part of it, has the last colour of its ramp at most.
+MOST_TIMES = 16
 # Tensors whose largest values are further apart than this are shown with scales of their own.
 ALIKE_RATIO = 4
 # Below this a range has no room for ticks: its values are shown as zero.
@@ -55,11 +61,19 @@ class Scale:
     low: float
     high: float
     states: tuple[tuple[str, int], ...] = ()
+    uniform: float = 0.0
+
+    @property
+    def ground(self) -> float:
+        """Where heights begin."""
+        if self.kind == "relative":
+            return self.uniform
+        return self.low if self.kind in ("logarithmic", "two") else 0.0
 
     @property
     def ramp(self) -> int:
         """The number of the first colour of its ramp."""
-        return DIVERGING if self.kind == "diverging" else SEQUENTIAL
+        return DIVERGING if self.kind in ("diverging", "relative") else SEQUENTIAL
 
     def colours(self, values: Values) -> Indices:
         """The number of each value's colour."""
@@ -82,13 +96,25 @@ class Scale:
         if self.kind == "logarithmic":
             low, high = log2(np.array([self.low, self.high]))
             return np.asarray((log2(values) - low) / (high - low))
+        if self.kind == "relative":
+            low, high = log2(np.array([self.low, self.high]))
+            return np.asarray((log2(np.clip(values, self.low, self.high)) - low) / (high - low))
         # Half of each, so that the distance between the ends is never beyond float64.
         return (values / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
 
     def ticks(self, most: int) -> list[float]:
         """Round values between the ends, about so many at most."""
+        if self.kind == "relative":
+            return list(_times(self.uniform, round(self.high / self.uniform), most))
         marks = _decades if self.kind == "logarithmic" else _round
         return list(marks(self.low, self.high, most))
+
+    def spoken(self, value: float) -> str:
+        """What stands beside a tick; at the ends of a ramp that has values beyond them, that."""
+        if self.kind != "relative":
+            return spoken(value)
+        beyond = {self.low: "\N{LESS-THAN OR EQUAL TO}", self.high: "\N{GREATER-THAN OR EQUAL TO}"}.get(value, "")
+        return f"{beyond}{spoken(value / self.uniform)}"
 
 
 def scale(values: Sequence[Values], dtype: str, shown_as: Literal["colours", "heights"]) -> Scale:
@@ -100,6 +126,8 @@ def scale(values: Sequence[Values], dtype: str, shown_as: Literal["colours", "he
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     if states and low == high == 0:
         return Scale("two", -1, 0, ((("0", TRUE),) if finite.size else ()) + states)
+    if low <= FAR and high == 0 and "int" not in dtype and np.isin(finite, (low, 0)).all():
+        return Scale("two", low, 0, (("0", TRUE), (spoken(low), FALSE), *states))
     if low >= 0 and "int" not in dtype and (low > 0 or shown_as == "colours"):
         least = float(finite.min(where=finite > 0, initial=high))
         if least > 0 and high / least >= LOGARITHMIC_RATIO[shown_as]:
@@ -110,6 +138,18 @@ def scale(values: Sequence[Values], dtype: str, shown_as: Literal["colours", "he
         return Scale("sequential", low, high if high - low > LEAST else low + 1, states)
     most = max(-low, high) if max(-low, high) > LEAST else 1.0
     return Scale("diverging", -most, most, states)
+
+
+def relative(rows: Values, uniform: float) -> Scale:
+    """The scale of values beside what each would be if all were alike.
+
+    The last row, which is what comes out, decides how far it goes: nine tenths of it lie within, if they are not
+    further away than there is room for. What lies beyond has the last colour.
+    """
+    last = np.sort(np.abs(log2(np.clip(rows[-1], uniform / MOST_TIMES, uniform * MOST_TIMES) / uniform)))
+    most = float(last[(len(last) - 1) * 9 // 10])
+    times = next((2**each for each in (1, 2, 3) if most <= each), MOST_TIMES)
+    return Scale("relative", uniform / times, uniform * times, tuple(_states([rows])), uniform)
 
 
 def alike(values: Sequence[Sequence[Values]]) -> bool:
@@ -167,6 +207,15 @@ def _round(low: float, high: float, most: int) -> Iterator[float]:
     while first * step <= Fraction(high):
         yield float(first * step)
         first += 1
+
+
+def _times(uniform: float, largest: int, most: int) -> Iterator[float]:
+    """A uniform share times powers of two, from the least to the largest: all of them, or evenly some."""
+    reach = largest.bit_length() - 1
+    steps = [step for step in range(1, reach) if reach % step == 0 and 2 * reach // step + 1 <= most]
+    step = steps[0] if steps else reach
+    for exponent in range(-reach, reach + 1, step):
+        yield uniform * 2.0**exponent
 
 
 def _decades(low: float, high: float, most: int) -> Iterator[float]:

@@ -1,7 +1,7 @@
 // A form made from a scheme's entry in the catalogue: a field for each parameter, the usual ones first.
 
 const USUAL = new Set(["length", "queries", "keys", "dim", "heads", "grid", "preset", "dtype", "base", "layout", "pairing"]);
-const NOT_SHOWN = new Set(["revision", "nonfinite", "theme"]);
+const NOT_SHOWN = new Set(["revision", "nonfinite", "theme", "picture_width"]);
 
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);

@@ -17,6 +17,10 @@ const SOON_MS = 250;
 const PATIENT = 3;
 const LONGEST_PAUSE_MS = 30_000;
 const TOO_LONG = "Your data is too long for the address of this page: a link to it shows the example's.";
+// Where there is less room than this a wide picture would be smaller than its letters can be read.
+const WIDE_PX = 900;
+// A narrow picture stays where a wide one's scroll bar would call for it again.
+const SCROLL_BAR_PX = 24;
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 export class Side {
@@ -37,7 +41,6 @@ export class Side {
       this.picture.classList.remove("waiting");
       this.offerSize();
     });
-    window.addEventListener("resize", () => this.offerSize());
     this.image.addEventListener("error", () => this.pictureFailed());
     this.picture = element("div", {
       class: "picture scroll", role: "region", tabindex: "0", "aria-label": `Picture of the ${which}`,
@@ -46,7 +49,9 @@ export class Side {
     this.size.addEventListener("click", () => {
       const isFull = this.picture.classList.toggle("full");
       this.size.setAttribute("aria-pressed", String(isFull));
+      this.resized();
     });
+    new ResizeObserver(() => this.resized()).observe(this.picture);
     this.rows = element("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `First rows of the ${which}` });
     this.code = element("pre", { tabindex: "0", role: "region", "aria-label": `Code for the ${which}` });
     dark.addEventListener("change", () => this.entry && this.ask());
@@ -143,6 +148,7 @@ export class Side {
     clearTimeout(this.timer);
     clearTimeout(this.later);
     this.asking?.abort();
+    this.drawing = null;
     const { signal } = (this.asking = new AbortController());
     const parameters = this.pinned();
     const body = this.body.text();
@@ -200,19 +206,44 @@ export class Side {
   // A picture of an address alone has that address. An image sends no body and no key: a picture that needs one is asked
   // for and kept while it is shown.
   async showPicture(parameters, body, signal) {
+    const drawing = (this.drawing = { isNarrow: this.isNarrow(), again: () => this.showPicture(parameters, body, signal) });
     const theme = dark.matches ? [["theme", "dark"]] : [];
-    const target = this.at(new Map([...parameters, ...theme]), ".svg");
+    const width = drawing.isNarrow ? [["picture_width", "narrow"]] : [];
+    const target = this.at(new Map([...parameters, ...theme, ...width]), ".svg");
+    this.picture.classList.add("waiting");
     this.again = 0;
     const source = body || isKeyed() ? await pictured(target, body, signal) : target;
+    if (drawing !== this.drawing) return URL.revokeObjectURL(source);
     URL.revokeObjectURL(this.image.src);
+    this.image.classList.toggle("narrow", drawing.isNarrow);
     if (source) this.image.src = source;
     else this.noPicture();
   }
 
-  // Where there is less room than the picture is wide all of it is seen, smaller; its letters are read at its own size.
+  // In full size a picture is as wide as on any screen, and scrolled.
+  get isFull() {
+    return this.picture.classList.contains("full");
+  }
+
+  isNarrow() {
+    const least = this.drawing?.isNarrow ? WIDE_PX + SCROLL_BAR_PX : WIDE_PX;
+    return !this.isFull && this.picture.clientWidth < least;
+  }
+
+  // Another picture where there is now room for a wide one, or no more.
+  async resized() {
+    this.offerSize();
+    if (!this.drawing || this.drawing.isNarrow === this.isNarrow()) return;
+    try {
+      await this.drawing.again();
+    } catch (error) {
+      if (error.name !== "AbortError") this.noPicture();
+    }
+  }
+
+  // Where there is less room than a wide picture takes, a narrow one is seen, or all of the wide one, smaller.
   offerSize() {
-    const isFull = this.picture.classList.contains("full");
-    this.size.hidden = !isFull && this.image.naturalWidth <= this.picture.clientWidth;
+    this.size.hidden = !this.isFull && !this.isNarrow() && this.image.naturalWidth <= this.picture.clientWidth;
   }
 
   pictureFailed() {
