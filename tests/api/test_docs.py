@@ -194,6 +194,6 @@ def test_a_picture_may_run_nothing(direct: Client) -> None:
     target = "/v1/encodings/sinusoidal.svg?length=5&dim=4"
     for _ in range(2):
         policy = direct.get(target).headers["content-security-policy"]
-        assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+        assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert "<script" not in direct.get(target).text
     assert "content-security-policy" not in direct.get(target.replace(".svg", ".png")).headers
