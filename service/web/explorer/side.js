@@ -17,6 +17,7 @@ const SOON_MS = 250;
 const PATIENT = 3;
 const LONGEST_PAUSE_MS = 30_000;
 const TOO_LONG = "Your data is too long for the address of this page: a link to it shows the example's.";
+const MOST_OF_SCREEN = 0.45;
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 export class Side {
@@ -39,6 +40,7 @@ export class Side {
     });
     window.addEventListener("resize", () => this.offerSize());
     this.image.addEventListener("error", () => this.pictureFailed());
+    new ResizeObserver(() => this.stay()).observe(this.image);
     this.picture = element("div", {
       class: "picture scroll", role: "region", tabindex: "0", "aria-label": `Picture of the ${which}`,
     }, this.image);
@@ -69,23 +71,36 @@ export class Side {
   show(entry, { parameters, body }) {
     this.entry = entry;
     this.shown = null;
-    this.mistake = "";
     this.form = makeForm(entry, parameters, this.id, (when) => this.edited(when));
     this.body = makeBody(entry, body, this.id, (when) => this.edited(when));
     this.link = element("a", { class: "address" });
     this.method = element("span", {});
+    this.clear();
     this.box.replaceChildren(
-      this.chooser(), this.explanation(), this.form.form, this.body.box, this.status, this.picture, this.size, this.rows,
-      element("h3", {}, "Address"), element("pre", {}, this.method, this.link), this.copier(), this.code,
+      ...this.chooser(), this.explanation(), element("div", { class: "controls" }, this.form.form, this.body.box),
+      element("div", { class: "seen" }, this.status, this.picture, this.size, this.rows),
+      element("div", { class: "told" },
+        element("h3", {}, "Address"), element("pre", {}, this.method, this.link), this.copier(), this.code),
     );
     this.ask();
   }
 
+  // Nothing is shown that is of another scheme.
+  clear() {
+    this.leavePicture();
+    this.rows.replaceChildren();
+    this.code.textContent = "";
+  }
+
+  leavePicture() {
+    URL.revokeObjectURL(this.image.src);
+    this.image.removeAttribute("src");
+    this.image.alt = "";
+  }
+
   // Says, until another scheme or example is chosen, that the page was asked for something that there is not.
-  mistaken(address) {
-    this.mistake = `There is no scheme at ${address.split("?", 1)[0]}, which this page was asked for. ` +
-      `What it shows instead is ${this.entry.title}.`;
-    this.box.prepend(element("p", { class: "status refused", role: "alert" }, this.mistake));
+  mistaken(sentences) {
+    this.box.prepend(element("p", { class: "status refused mistaken", role: "alert" }, sentences.join(" ")));
   }
 
   chooser() {
@@ -100,8 +115,7 @@ export class Side {
     example.addEventListener("change", () => {
       if (example.value) this.choose(this.entry, requestOf(this.entry.examples[Number(example.value)]), "example");
     });
-    return element("div", { class: "choose" },
-      labelled(this.id === "a" ? "Scheme" : "Second scheme", scheme), labelled("Example of it", example));
+    return [labelled(this.id === "a" ? "Scheme" : "Second scheme", scheme, "scheme"), labelled("Example of it", example, "example")];
   }
 
   // Shows another request; the form is made anew, and the focus stays on the list that was chosen from.
@@ -149,6 +163,7 @@ export class Side {
     this.showAddress();
     this.button.disabled = true; // until the code is that of the address
     this.picture.classList.add("waiting");
+    this.rows.classList.add("waiting");
     try {
       const answer = await beginning(this.at(parameters, ".safetensors"), body, signal);
       if (answer.problem) return this.refused(answer.problem);
@@ -173,6 +188,9 @@ export class Side {
     this.tell(told);
     this.status.classList.add("refused");
     this.shown = null;
+    // What is there stays, faint, until the form is right again; what was still on its way is not waited for.
+    if (!this.image.complete) this.leavePicture();
+    if (this.image.alt) this.image.alt = `${this.entry.title}, before what is refused`;
     this.code.textContent = "There is no code for what is refused.";
   }
 
@@ -184,6 +202,7 @@ export class Side {
     showFaults(this.form.fields, this.id, []);
     this.body.mark(false);
     this.status.classList.remove("refused");
+    this.rows.classList.remove("waiting");
     this.tell([...this.shown.about.notes, ...(isShareable(this.body.text()) ? [] : [TOO_LONG])]);
     const sizes = this.shown.tensors.map(({ name, shape, kind }) => `${name}, ${shape.join(" by ") || "one value"}, ${kind}`);
     this.image.alt = `${this.entry.title} as a heatmap: ${sizes.join("; ")}`;
@@ -207,6 +226,11 @@ export class Side {
     URL.revokeObjectURL(this.image.src);
     if (source) this.image.src = source;
     else this.noPicture();
+  }
+
+  // A picture that leaves room for the form stays in sight while that is scrolled.
+  stay() {
+    this.picture.classList.toggle("stays", this.image.clientHeight < window.innerHeight * MOST_OF_SCREEN);
   }
 
   // Where there is less room than the picture is wide all of it is seen, smaller; its letters are read at its own size.
@@ -246,8 +270,8 @@ export class Side {
   }
 }
 
-function labelled(text, select) {
-  return element("p", {}, element("label", { for: select.id }, text), select);
+function labelled(text, select, kind) {
+  return element("p", { class: `choose ${kind}` }, element("label", { for: select.id }, text), select);
 }
 
 function groupsOf(schemes, chosen) {
