@@ -10,6 +10,7 @@ import { readBeginning } from "./safetensors.js";
 import { LANGUAGES, snippet } from "./snippets.js";
 import { addressOf, isShareable } from "./state.js";
 
+const MOST_OF_SCREEN = 0.45;
 const ROWS = 4;
 const COLUMNS = 8;
 const SOON_MS = 250;
@@ -17,7 +18,6 @@ const SOON_MS = 250;
 const PATIENT = 3;
 const LONGEST_PAUSE_MS = 30_000;
 const TOO_LONG = "Your data is too long for the address of this page: a link to it shows the example's.";
-const MOST_OF_SCREEN = 0.45;
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 export class Side {
@@ -228,11 +228,6 @@ export class Side {
     else this.noPicture();
   }
 
-  // A picture that leaves room for the form stays in sight while that is scrolled.
-  stay() {
-    this.picture.classList.toggle("stays", this.image.clientHeight < window.innerHeight * MOST_OF_SCREEN);
-  }
-
   // Where there is less room than the picture is wide all of it is seen, smaller; its letters are read at its own size.
   offerSize() {
     const isFull = this.picture.classList.contains("full");
@@ -251,6 +246,11 @@ export class Side {
   noPicture() {
     this.picture.classList.remove("waiting");
     this.tell(["There is no picture at the moment; change a parameter to try again."]);
+  }
+
+  // A picture that leaves room for the form stays in sight while that is scrolled.
+  stay() {
+    this.picture.classList.toggle("stays", this.image.clientHeight < window.innerHeight * MOST_OF_SCREEN);
   }
 
   showAddress() {
