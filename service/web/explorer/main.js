@@ -68,7 +68,8 @@ function completed(entry, parameters, body) {
 }
 
 function open(number, entry, request, language) {
-  const side = new Side({ id: "ab"[number], base, schemes, language, changed: remember });
+  const alike = (start) => (sides.length === 2 ? withSizesOf(sides[1 - number], start) : start);
+  const side = new Side({ id: "ab"[number], base, schemes, language, alike, changed: remember });
   side.show(entry, request);
   return side;
 }

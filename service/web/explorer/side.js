@@ -21,9 +21,10 @@ const TOO_LONG = "Your data is too long for the address of this page: a link to 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 export class Side {
-  // `changed()` is called whenever what the side shows is another request.
-  constructor({ id, base, schemes, language, changed }) {
-    Object.assign(this, { id, base, schemes, language, changed });
+  // `changed()` is called whenever what the side shows is another request; `alike(request)` is a new scheme's, in the
+  // sizes of what it is compared with.
+  constructor({ id, base, schemes, language, alike, changed }) {
+    Object.assign(this, { id, base, schemes, language, alike, changed });
     const which = id === "a" ? "first scheme" : "second scheme";
     this.box = element("section", { class: "side", "aria-label": which[0].toUpperCase() + which.slice(1) });
     this.status = element("p", { class: "status", role: "status" });
@@ -107,7 +108,7 @@ export class Side {
     const scheme = element("select", { id: `${this.id}-scheme` }, ...groupsOf(this.schemes, this.entry));
     scheme.addEventListener("change", () => {
       const entry = this.schemes.find(({ family, name }) => `${family}/${name}` === scheme.value);
-      this.choose(entry, startOf(entry), "scheme");
+      this.choose(entry, this.alike(startOf(entry)), "scheme");
     });
     const example = element("select", { id: `${this.id}-example` },
       element("option", { value: "" }, "(choose one)"),
