@@ -63,8 +63,11 @@ def test_a_second_scheme_takes_the_sizes_of_the_first(browser: "Browser") -> Non
         page.open("#side=/v1/encodings/sinusoidal?length=50%26dim=128")
         page.page.locator("#compare").click()
         page.shown(1)
-        for scheme, sizes in {"encodings/rope": "dim=128&length=50", "analyses/decay": "dim=128&length=50",
-                              "biases/alibi": "length=50"}.items():
+        for scheme, sizes in {
+            "encodings/rope": "dim=128&length=50",
+            "analyses/decay": "dim=128&length=50",
+            "biases/alibi": "length=50",
+        }.items():
             page.field("scheme", 1).select_option(scheme)
             page.shown(1)
             assert set(sizes.split("&")) <= set(page.address(1).partition("?")[2].split("&")), scheme

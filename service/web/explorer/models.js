@@ -120,11 +120,11 @@ export class Models {
   }
 }
 
-// Encodings are looked at first, then biases; what needs someone's own arrays comes last.
-function rankOf({ family, methods }) {
-  if (!methods.includes("GET")) return 3;
-  const rank = ["encodings", "biases"].indexOf(family);
-  return rank < 0 ? 2 : rank;
+// An encoding is looked at first, and what it does to someone's own vectors last.
+const FAMILIES = ["encodings", "biases", "learned", "masks"];
+
+function rankOf({ family }) {
+  return FAMILIES.includes(family) ? FAMILIES.indexOf(family) : FAMILIES.length;
 }
 
 function whereOf({ encoding, scope, layer_type: type, layers, window }) {
