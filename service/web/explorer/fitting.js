@@ -63,6 +63,7 @@ function looked(given) {
 }
 
 function resized(given) {
+  given.grid ??= "4,4";
   const [old, wanted] = [numbers(given.old_grid ?? given.grid), numbers(given.grid)];
   const share = Math.min(1, MOST_ALONG / Math.max(...old));
   const shrunk = (grid) => grid.map((length) => Math.max(1, Math.round(length * share)));
@@ -87,7 +88,7 @@ function widthOf(given) {
   return [64, 80, 96, 128].find((width) => Number.isInteger((width * share) / 2)) ?? 128;
 }
 
-const numbers = (text) => text.split(",").map(Number);
+const numbers = (text = "") => text.split(",").map(Number);
 const sectionsOf = ({ sections }) => numbers(sections ?? "1,1");
 const product = (lengths) => lengths.reduce((all, each) => all * each, 1);
 
