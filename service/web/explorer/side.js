@@ -13,6 +13,7 @@ import { addressOf, isShareable } from "./state.js";
 const MOST_OF_SCREEN = 0.45;
 const ROWS = 4;
 const COLUMNS = 8;
+const SIZES = new Set(["length", "queries", "keys", "rows", "dim", "heads", "grid"]);
 const SOON_MS = 250;
 // A picture that did not come is asked for so many times before that is told; then ever more rarely.
 const PATIENT = 3;
@@ -181,7 +182,7 @@ export class Side {
   }
 
   refused(problem) {
-    const errors = problem.errors ?? [];
+    const errors = (problem.errors ?? []).map((error) => (isTooLarge(error) ? { ...error, parameter: this.largest() } : error));
     showFaults(this.form.fields, this.id, errors);
     const beside = errors.filter(({ parameter }) => !this.form.fields.has(parameter));
     this.body.mark(beside.length > 0 || !errors.length);
@@ -193,6 +194,13 @@ export class Side {
     if (!this.image.complete) this.leavePicture();
     if (this.image.alt) this.image.alt = `${this.entry.title}, before what is refused`;
     this.code.textContent = "There is no code for what is refused.";
+  }
+
+  // The field of the size that is the largest: what an answer that would be too large is to have less of.
+  largest() {
+    const sizes = [...this.parameters()].filter(([name]) => SIZES.has(name));
+    const sizeOf = ([, value]) => value.split(",").reduce((all, each) => all * Number(each), 1);
+    return sizes.reduce((one, other) => (sizeOf(other) > sizeOf(one) ? other : one), ["query", "0"])[0];
   }
 
   tell(sentences) {
@@ -269,6 +277,10 @@ export class Side {
     this.code.textContent = snippet(this.language, request, this.shown, this.base, isKeyed());
     this.button.disabled = false;
   }
+}
+
+function isTooLarge({ parameter, code }) {
+  return parameter === "query" && code === "too_large";
 }
 
 function labelled(text, select, kind) {
