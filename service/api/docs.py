@@ -46,6 +46,7 @@ EXPLORER_MODULES = (
     "asking",
     "body",
     "examples",
+    "fitting",
     "form",
     "key",
     "main",

@@ -32,6 +32,8 @@ ELSEWHERE = {
     "max_len": "length",
     "max_position_embeddings": "length",
     "num_positions": "length",
+    "lengths": "segment_lengths",
+    "seq_lens": "segment_lengths",
     "position": "positions",
     "position_ids": "positions",
     "start": "offset",

@@ -24,7 +24,8 @@ BLOCK_FACTOR = 8
 REQUEST_BYTES = 1 << 16
 TEXTUAL = ("json", "csv")
 
-PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+# The cells of an SVG are images inside it, which a browser takes for loaded ones.
+PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ A need is a word (`needs_of`). Candidates stand by the sum of the points that th
 request; where it is equal, in the order of that file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -110,7 +110,7 @@ def advised(given: Needs) -> list[Advised]:
     """
     needs = needs_of(given)
     found = [
-        Advised(candidate, list(_called(candidate, needs)))
+        Advised(candidate, list(_called(candidate.rules_for(given.modality), needs)))
         for candidate in CANDIDATES
         if _fits(candidate, given, needs)
     ]
@@ -121,5 +121,5 @@ def _fits(candidate: Candidate, given: Needs, needs: tuple[str, ...]) -> bool:
     return given.modality in candidate.modalities and (not candidate.only or candidate.only in needs)
 
 
-def _called(candidate: Candidate, needs: tuple[str, ...]) -> Iterator[tuple[str, Rule]]:
-    return ((need, candidate.rules[need]) for need in needs if need in candidate.rules)
+def _called(rules: Mapping[str, Rule], needs: tuple[str, ...]) -> Iterator[tuple[str, Rule]]:
+    return ((need, rules[need]) for need in needs if need in rules)

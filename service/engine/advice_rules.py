@@ -32,6 +32,11 @@ class Candidate:
     query: Mapping[str, str]
     only: str = ""  # a need without which it is no candidate
     instead: Mapping[Modality, Mapping[str, str]] = field(default_factory=dict)  # of the query, for a modality
+    # What a need means elsewhere than in the first of the modalities.
+    elsewhere: Mapping[Modality, Mapping[str, Rule]] = field(default_factory=dict)
+
+    def rules_for(self, modality: Modality) -> Mapping[str, Rule]:
+        return {**self.rules, **self.elsewhere.get(modality, {})}
 
     def query_for(self, modality: Modality) -> Mapping[str, str]:
         return self.instead.get(modality, self.query)
@@ -41,6 +46,7 @@ LEARNED, EXTRAPOLATES, MEMORY = "learned parameters", "extrapolates", "memory pe
 DISTANCE, CACHING, IMPLEMENTATION = "distance", "caching", "implementation"
 HAS_NONE = Rule(1, LEARNED, "there is nothing to train")
 HAS_SOME = Rule(OUT, LEARNED, "it has parameters of its own")
+SPEECH = "some codecs and recognisers of speech turn queries and keys (Mimi, Moonshine)"
 
 CANDIDATES: tuple[Candidate, ...] = (
     Candidate(
@@ -71,6 +77,7 @@ CANDIDATES: tuple[Candidate, ...] = (
             "original_max_position_embeddings": "{trained}",
         },
         only="beyond training",
+        elsewhere={"audio": {"general": Rule(3, DISTANCE, SPEECH)}},
     ),
     Candidate(
         "encodings",
@@ -83,13 +90,17 @@ CANDIDATES: tuple[Candidate, ...] = (
             "fit": Rule(3, DISTANCE, "relative by construction, at no cost in parameters"),
             "extrapolation": Rule(2, EXTRAPOLATES, "far angles were never seen: scale them"),
             "beyond training": Rule(-1, EXTRAPOLATES, "without scaling it fails soon beyond the trained length"),
-            "fixed length": Rule(1, DISTANCE, "it does as well as elsewhere"),
+            "fixed length": Rule(-1, EXTRAPOLATES, "what it has at other lengths is not asked for"),
             "distance": Rule(4, DISTANCE, "what attention sees is the difference"),
             "no parameters": HAS_NONE,
             "little memory": Rule(3, MEMORY, "no bias is stored"),
             "caching": Rule(3, CACHING, "a cached key needs no second look"),
         },
         {"length": "{shown}", "dim": "128"},
+        elsewhere={
+            "audio": {"general": Rule(3, DISTANCE, SPEECH)},
+            "time-series": {"general": Rule(3, DISTANCE, "some large models of series have it (Moirai, Time-MoE)")},
+        },
     ),
     Candidate(
         "encodings",
@@ -109,6 +120,12 @@ CANDIDATES: tuple[Candidate, ...] = (
             "caching": Rule(2, CACHING, "positions are in the embeddings already"),
         },
         {"length": "{shown}", "dim": "512"},
+        elsewhere={
+            "audio": {"general": Rule(4, IMPLEMENTATION, "Whisper's encoder adds it to its frames")},
+            "time-series": {
+                "general": Rule(3, IMPLEMENTATION, "Informer and Autoformer add it beside what the calendar says")
+            },
+        },
     ),
     Candidate(
         "encodings",
@@ -117,17 +134,18 @@ CANDIDATES: tuple[Candidate, ...] = (
         ("text", "image", "audio"),
         {
             "general": Rule(1, EXTRAPOLATES, "it ends where its rows end"),
-            "simplest": Rule(3, IMPLEMENTATION, "a look-up, but it must be trained"),
+            "simplest": Rule(2, IMPLEMENTATION, "a look-up, but it must be trained"),
             "fit": Rule(5, LEARNED, "every position gets what the data ask for"),
             "extrapolation": Rule(OUT, EXTRAPOLATES, "a position without a row has no encoding"),
             "beyond training": Rule(OUT, EXTRAPOLATES, "a position without a row has no encoding"),
-            "fixed length": Rule(4, EXTRAPOLATES, "rows never run out"),
+            "fixed length": Rule(5, LEARNED, "every position that comes has a row, and each is trained alike"),
             "distance": Rule(-3, DISTANCE, "distances are not in it"),
             "no parameters": HAS_SOME,
             "little memory": Rule(1, LEARNED, "one table for all heads"),
             "caching": Rule(2, CACHING, "positions are in the embeddings already"),
         },
         {"rows": "{shown}", "dim": "768", "seed": "0"},
+        elsewhere={"image": {"general": Rule(2, LEARNED, "ViT, CLIP and DINOv2 learn a row for each patch")}},
     ),
     Candidate(
         "biases",
@@ -164,6 +182,7 @@ CANDIDATES: tuple[Candidate, ...] = (
             "caching": Rule(-1, CACHING, "a row of the bias for every step"),
         },
         {"length": "64", "heads": "8", "seed": "0"},
+        elsewhere={"audio": {"general": Rule(2, DISTANCE, "WavLM's, with a gate of the content")}},
     ),
     Candidate(
         "biases",
@@ -182,6 +201,7 @@ CANDIDATES: tuple[Candidate, ...] = (
             "caching": Rule(-2, CACHING, "a product with relative vectors for every step"),
         },
         {"length": "64", "left": "16"},
+        elsewhere={"audio": {"general": Rule(2, DISTANCE, "w2v-BERT 2.0 and VITS have them")}},
     ),
     Candidate(
         "biases",
@@ -189,7 +209,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "Transformer-XL's relative sinusoids",
         ("text", "audio"),
         {
-            "general": Rule(1, DISTANCE, "the choice of Conformers, for speech"),
+            "general": Rule(1, DISTANCE, "seldom used now for text"),
             "simplest": Rule(-2, IMPLEMENTATION, "two biases and a shift that is easily wrong"),
             "fit": Rule(3, DISTANCE, "content and distance apart"),
             "extrapolation": Rule(3, EXTRAPOLATES, "sinusoids of any distance"),
@@ -200,6 +220,7 @@ CANDIDATES: tuple[Candidate, ...] = (
             "caching": Rule(-1, CACHING, "a product with distances for every step"),
         },
         {"length": "64", "dim": "256"},
+        elsewhere={"audio": {"general": Rule(5, DISTANCE, "the choice of Conformers, for speech")}},
     ),
     Candidate(
         "biases",
@@ -214,7 +235,7 @@ CANDIDATES: tuple[Candidate, ...] = (
             "beyond training": Rule(3, EXTRAPOLATES, "the logarithm falls ever more slowly"),
             "distance": Rule(3, DISTANCE, "distance is all that it knows"),
             "no parameters": HAS_SOME,
-            "little memory": Rule(-1, CACHING, "written out, the bias is as large as the scores"),
+            "little memory": Rule(-1, MEMORY, "written out, the bias is as large as the scores"),
             "caching": Rule(1, CACHING, "a row of the bias for every step"),
         },
         {"length": "64", "r1": "1", "r2": "1"},
@@ -232,7 +253,7 @@ CANDIDATES: tuple[Candidate, ...] = (
             "beyond training": Rule(4, EXTRAPOLATES, "a longer input is the same interval"),
             "distance": Rule(3, DISTANCE, "distance as a share of the length"),
             "no parameters": HAS_SOME,
-            "little memory": Rule(-3, IMPLEMENTATION, "a value for every query, key and head"),
+            "little memory": Rule(-3, MEMORY, "a value for every query, key and head"),
             "caching": Rule(-1, CACHING, "all shares change with every token"),
         },
         {"length": "64", "heads": "8", "seed": "0"},
@@ -303,7 +324,7 @@ CANDIDATES: tuple[Candidate, ...] = (
             "fit": Rule(4, DISTANCE, "each head learns what shifts mean to it"),
             "extrapolation": Rule(-3, EXTRAPOLATES, "tables must be resized"),
             "beyond training": Rule(-2, EXTRAPOLATES, "tables must be resized"),
-            "fixed length": Rule(2, EXTRAPOLATES, "windows of one size"),
+            "fixed length": Rule(2, EXTRAPOLATES, "windows of one size need no resizing"),
             "distance": Rule(5, DISTANCE, "rows and columns apart"),
             "no parameters": HAS_SOME,
             "little memory": Rule(-2, MEMORY, "a table for each head and layer"),

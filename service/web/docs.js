@@ -86,6 +86,31 @@ const resolving = () => ({
   },
 });
 
+// From 150 rows on Swagger UI keeps only those in sight in the page, and neither its search nor a list of headings finds
+// the rest. Where opening a family would come to that, the one that was opened first is closed.
+const MOST_ROWS = 149;
+let opened = [];
+
+const families = {
+  statePlugins: {
+    layout: {
+      wrapActions: {
+        show: (original, { specSelectors }) => (key, isShown) => {
+          const [kind, family, operation] = [key].flat();
+          if (kind !== "operations-tag" || operation !== undefined) return original(key, isShown);
+          const listed = specSelectors.taggedOperations();
+          const rowsOf = (name) => listed.getIn([name, "operations"])?.size ?? 0;
+          opened = opened.filter((name) => name !== family);
+          if (isShown) opened.push(family);
+          while (opened.length > 1 && opened.reduce((sum, name) => sum + rowsOf(name), listed.size) > MOST_ROWS)
+            original(["operations-tag", opened.shift()], false);
+          return original(key, isShown);
+        },
+      },
+    },
+  },
+};
+
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const dim = () => window.document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", dim);
@@ -99,7 +124,6 @@ async function show() {
     spec: document,
     dom_id: "#docs",
     deepLinking: true,
-    // A family at a time: from 150 rows on only those in sight would be in the page, and its search would miss the rest.
     docExpansion: "none",
     tryItOutEnabled: true,
     displayRequestDuration: true,
@@ -107,7 +131,7 @@ async function show() {
     syntaxHighlight: false,
     validatorUrl: null,
     presets: [SwaggerUIBundle.presets.apis],
-    plugins: [answers, resolving],
+    plugins: [answers, resolving, families],
     requestInterceptor: (request) => Object.assign(request, { userFetch: held }),
   });
 }

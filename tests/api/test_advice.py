@@ -41,7 +41,14 @@ def named(document: dict[str, Any]) -> list[str]:
         ("modality=image&length=fixed&priority=fit", ["Learned table", "Relative bias of windows (Swin, BEiT)"]),
         ("modality=video&priority=simplest", ["Sinusoidal on three axes"]),
         ("modality=time-series", ["Calendar features"]),
-        ("modality=time-series&distance=matters", ["RoPE", "Sinusoids of time differences"]),
+        ("modality=time-series&distance=matters", ["Sinusoids of time differences", "RoPE"]),
+        ("length=fixed", ["Learned table"]),
+        ("length=fixed&priority=simplest", ["Sinusoidal"]),
+        ("length=fixed&distance=matters", ["RoPE"]),
+        ("modality=image&length=fixed", ["Learned table"]),
+        ("modality=audio", ["Transformer-XL's relative sinusoids", "Sinusoidal", "RoPE"]),
+        ("modality=audio&priority=simplest", ["Sinusoidal"]),
+        ("modality=audio&length=fixed", ["Learned table"]),
     ],
 )
 def test_the_classic_guide_comes_out(direct: Client, query: str, best: list[str]) -> None:
@@ -85,12 +92,35 @@ def test_needs_are_stated_with_their_defaults(direct: Client) -> None:
     assert asked(direct, "trained_length=7")["needs"] == Needs(trained_length=7).model_dump()
 
 
+# What a need asks of a scheme, where the catalogue says it; what is simplest, or fits, may be decided by anything.
+DECIDES = {
+    "no parameters": "learned parameters",
+    "little memory": "memory per head",
+    "caching": "caching",
+    "distance": "distance",
+    "extrapolation": "extrapolates",
+    "beyond training": "extrapolates",
+}
+
+
 @pytest.mark.parametrize("candidate", CANDIDATES, ids=lambda each: each.name)
-def test_every_rule_cites_the_catalogue(candidate: Candidate) -> None:
+def test_every_rule_cites_what_decides_in_the_catalogue(candidate: Candidate) -> None:
     properties = by_key(candidate.family, candidate.scheme).properties
-    for need, rule in candidate.rules.items():
-        assert properties[rule.cites], need
-        assert rule.because
+    for modality in candidate.modalities:
+        for need, rule in candidate.rules_for(modality).items():
+            assert properties[rule.cites], need
+            assert rule.because
+            if DECIDES.get(need) in properties:
+                assert rule.cites == DECIDES[need], need
+    assert set(candidate.elsewhere) <= set(candidate.modalities)
+
+
+@pytest.mark.parametrize("modality", [each for each in get_args(Modality) if each != "text"])
+def test_no_reason_is_that_of_another_modality(direct: Client, modality: str) -> None:
+    for each in asked(direct, f"modality={modality}&trained_length=9&target_length=18")["advice"]:
+        for reason in each["reasons"]:
+            assert "language model" not in reason["because"]
+            assert modality == "audio" or "speech" not in reason["because"]
 
 
 @pytest.mark.parametrize("modality", get_args(Modality))

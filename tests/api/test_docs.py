@@ -1,5 +1,6 @@
 """The pages for people: complete, guarded, and without an address outside."""
 
+import io
 import re
 from collections.abc import Iterator
 from copy import copy
@@ -9,6 +10,7 @@ from urllib.parse import urljoin
 import pytest
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
+from PIL import Image as Pillow
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -189,11 +191,18 @@ def test_the_explorer_can_be_off_and_refusals_are_explained_all_the_same() -> No
             assert client.get(path).status_code == 200
 
 
+def test_the_picture_without_javascript_has_the_size_that_the_page_says(direct: Client) -> None:
+    found = re.search(r'<noscript>.*?<img src="(.*?)" width="(\d+)" height="(\d+)"', direct.get("/").text, re.DOTALL)
+    assert found is not None
+    picture = Pillow.open(io.BytesIO(direct.get(f"/{unescape(found[1])}").content))
+    assert picture.size == (int(found[2]), int(found[3]))
+
+
 def test_a_picture_may_run_nothing(direct: Client) -> None:
     """By itself, that is: within a page it could not anyway."""
     target = "/v1/encodings/sinusoidal.svg?length=5&dim=4"
     for _ in range(2):
         policy = direct.get(target).headers["content-security-policy"]
-        assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+        assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert "<script" not in direct.get(target).text
     assert "content-security-policy" not in direct.get(target.replace(".svg", ".png")).headers

@@ -101,8 +101,12 @@ def test_a_theme_is_chosen_and_counts_for_pictures_alone(direct: Client) -> None
     assert plain.content == light.content
     assert plain.headers["etag"] == light.headers["etag"] != dark.headers["etag"]
     assert Pillow.open(io.BytesIO(dark.content)).convert("RGB").getpixel((0, 0)) == (13, 17, 23)
-    npy = CLASSIC.replace(".png", ".npy")
-    assert direct.get(npy).headers["etag"] == direct.get(npy + "&theme=dark").headers["etag"]
+    for extension in ("", ".npy", ".csv"):
+        other = CLASSIC.replace(".png", extension)
+        idle = ["", "&theme=dark", "&theme=light", *(["&nonfinite=string"] if extension else [])]
+        assert len({direct.get(other + more).headers["etag"] for more in idle}) == 1
+        refused(direct.get(f"{other}&theme=drak"), "invalid-parameters")
+        refused(direct.get(f"{other}&nonfinite=strin"), "invalid-parameters")
     problem = refused(direct.get(CLASSIC + "&theme=drak"), "invalid-parameters")
     assert fault(problem, "theme")["did_you_mean"] == "dark"
 

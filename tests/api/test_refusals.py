@@ -273,6 +273,8 @@ def test_the_limits_are_the_settings() -> None:
         ("/v1/biases/t5?length=4&relative_attention_max_distance=8", "relative_attention_max_distance", "max_distance"),
         ("/v1/masks/sliding?length=4&sliding_window=2", "sliding_window", "window"),
         ("/v1/biases/alibi-slopes?num_heads=8", "num_heads", "heads"),
+        ("/v1/masks/packed?lengths=2,3", "lengths", "segment_lengths"),
+        ("/v1/encodings/sinusoidal?dim=8&lengths=2", "lengths", "length"),
         ("/v1/encodings/rope?length=2&dim=8&dtype=double", "dtype", "float64"),
         ("/v1/encodings/sinusoidal?length=2&dim=8&layout=halves", "layout", "sin-cos"),
         ("/v1/encodings/rope?length=2&dim=8&preset=mistral", "preset", None),

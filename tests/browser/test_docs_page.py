@@ -174,6 +174,23 @@ def test_every_operation_is_shown_with_its_parameters(docs: Docs) -> None:
     assert "pairing=half" in block.locator(".opblock-description").inner_text()
 
 
+def test_every_heading_stays_in_the_page_however_many_families_are_opened(docs: Docs) -> None:
+    """From 150 rows on Swagger UI would keep only those in sight, and a search would miss the others."""
+    headings = docs.page.locator(".opblock-tag").count()
+    assert headings > 10
+    for family in ("encodings", "biases", "masks", "apply", "analyses"):
+        docs.toggle(family)
+        docs.page.locator(f"[id^='operations-{family}-']").first.wait_for()
+        assert docs.page.locator(".opblock-tag").count() == headings
+        assert docs.page.locator(".operations-virtual").count() == 0
+    opened = docs.page.locator(".opblock-tag[data-is-open='true']")
+    assert [each.get_attribute("data-tag") for each in opened.all()] == ["biases", "masks", "analyses", "apply"]
+    docs.toggle("masks")
+    docs.toggle("encodings")
+    opened = docs.page.locator(".opblock-tag[data-is-open='true']")
+    assert [each.get_attribute("data-tag") for each in opened.all()] == ["encodings", "analyses", "apply"]
+
+
 def test_what_an_operation_refers_to_is_shown_in_its_place(docs: Docs) -> None:
     """By our own reader of references: no name of one is left to be seen, and a schema that holds itself ends."""
     block = docs.operation("models_resolve")

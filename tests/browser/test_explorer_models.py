@@ -1,11 +1,13 @@
 """The explorer begins with a model: one that is known by name, or a pasted config.json."""
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 import pytest
 
-from tests.browser.explorer import Explorer
+from tests.browser.explorer import Explorer, fragment
 from tests.browser.watching import watched
 
 if TYPE_CHECKING:
@@ -28,6 +30,25 @@ LLAMA = {
         "original_max_position_embeddings": 8192,
     },
 }
+
+# Every kind of address that a plan has, among them each that wants arrays of one's own, with the sizes of real models.
+TYPES = """gpt2 bert opt bart vit clip dinov2 wavlm swinv2 deberta-v2 t5 whisper detr qwen2_vl llama4 llama gemma2 sam
+musicflamingo reformer mpt vjepa2 xlnet deepseek_v4 esmfold2 pe_video_encoder moonshine"""
+# Sizes are in their parameters alone.
+LACKING = (
+    "/v1/learned/lookup?offset_rule=roberta&padding_idx=1&length=128",
+    "/v1/learned/lookup?offset_rule=opt&positions=7,2",
+    "/v1/learned/resample?grid=28,14&old_grid=14,7&prefix=1",
+    "/v1/learned/resample?grid=9,5",
+    "/v1/masks/padding?length=128",
+    "/v1/apply/rope?rotary_dim=20",
+    "/v1/apply/rope?partial_rotary_factor=0.9",
+    "/v1/apply/rope?rope_type=frequencies&frequencies=1,0.5,0.25",
+    "/v1/apply/rope-axes?sections=16,24,24&grid=2,30,40",
+    "/v1/apply/rope-axes?sections=2,2",
+    "/v1/encodings/detr-boxes?dim=128",
+)
+BLANK = '<svg xmlns="http://www.w3.org/2000/svg" width="600" height="10"/>'
 
 
 class Beginning(Explorer):
@@ -113,3 +134,73 @@ def test_what_is_no_model_shows_the_services_own_words(browser: "Browser") -> No
         # The side shows what it showed before.
         assert "sinusoidal" in page.address()
         assert all("status of 4" in each for each in page.complaints)
+
+
+def test_every_button_of_a_plan_shows_what_it_says(browser: "Browser") -> None:
+    """What needs arrays is asked for with arrays of fitting sizes, and a link to it shows the same."""
+    with watched(Beginning, browser) as page:
+        page.page.route("**/*.svg?*", lambda route: route.fulfill(content_type="image/svg+xml", body=BLANK))
+        page.open_models()
+        seen: set[str] = set()
+        for name in TYPES.split():
+            page.page.locator("#model-name").fill(name)
+            page.page.keyboard.press("Enter")
+            page.told(f"{name}: ")
+            first = page.page.locator("#model-plan button").first.inner_text()
+            assert first.split("(")[1].startswith(("encodings/", "biases/", "learned/factorised")), name
+            for number, what, key in _pressed(json.loads(page.get(f"/v1/models/{name}")), seen):
+                use = page.page.locator("#model-plan > li").nth(number)
+                use.get_by_role("button", name=f"Show {what} ({key})").click()
+                page.side().locator("pre", has_text=f"/v1/{key}?").first.wait_for()
+                page.side().locator("table caption").or_(page.side().locator(".status.refused")).first.wait_for()
+                told = page.side().locator(".status").inner_text()
+                assert page.side().locator(".status.refused").count() == 0, (name, key, told)
+        assert page.complaints == []
+
+
+def _pressed(plan: dict[str, Any], seen: set[str]) -> Iterator[tuple[int, str, str]]:
+    """Which use, what of it and the scheme: of addresses of GET that state the same, one is enough."""
+    for number, use in enumerate(plan["uses"]):
+        for what, address in use["addresses"].items():
+            path, _, query = address["href"].partition("?")
+            stated = "&".join(dict(parse_qsl(query))) if address["method"] == "GET" else query
+            if f"{path}?{stated}" not in seen:
+                seen.add(f"{path}?{stated}")
+                yield number, what, path.removeprefix("/v1/")
+
+
+def test_an_address_that_lacks_its_arrays_is_shown_with_such_as_fit(browser: "Browser") -> None:
+    with watched(Beginning, browser) as page:
+        page.page.route("**/*.svg?*", lambda route: route.fulfill(content_type="image/svg+xml", body=BLANK))
+        page.open()
+        for address in LACKING:
+            page.page.evaluate("hash => { window.location.hash = hash; }", fragment(address))
+            page.page.locator("[id='a-body']").wait_for(state="attached")
+            page.side().locator("table caption").or_(page.side().locator(".status.refused")).first.wait_for()
+            assert page.side().locator(".status.refused").count() == 0, address
+            assert page.rows(), address
+        assert page.complaints == []
+
+
+def test_nothing_of_another_scheme_stays_where_the_next_is_refused(browser: "Browser") -> None:
+    with watched(Beginning, browser) as page:
+        page.open()
+        page.page.evaluate("hash => { window.location.hash = hash; }", fragment("/v1/encodings/rope?length=8&dim=7"))
+        page.side().locator(".status.refused").wait_for()
+        assert page.side().locator("tbody tr").count() == 0
+        assert page.side().locator(".picture img").get_attribute("src") is None
+        page.field("dim").fill("8")
+        page.shown()
+        # Of the same scheme the last that was right stays, faint: the numbers as much as the picture.
+        page.field("dim").fill("9")
+        page.side().locator(".status.refused").wait_for()
+        faint = "each => getComputedStyle(each).opacity"
+        for part in (".picture img", "table"):
+            assert float(page.side().locator(part).evaluate(faint)) < 0.5
+        assert page.side().locator(".picture img").get_attribute("alt") == (
+            "Rotary position embedding: cos and sin tables, before what is refused"
+        )
+        page.field("scheme").select_option("biases/alibi")
+        page.side().locator("caption", has_text="bias").wait_for()
+        page.shown()
+        assert float(page.side().locator("table").evaluate(faint)) == 1

@@ -180,7 +180,7 @@ SCHEME: Scheme[Fire, Bent | Network | None] = Scheme(
         "caching": "keys are kept as they are; the bias is of the query at hand",
         "implementation": "a small network run on every distance",
         "learned parameters": "c, threshold and the network, shared by the heads",
-        "memory per head": "33 numbers of the network's last layer",
+        "memory per head": "33 numbers of the network's last layer, and queries * keys values of the bias",
         "extrapolates": "yes: distances are shares of the length so far",
     },
 )

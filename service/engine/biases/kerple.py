@@ -45,7 +45,7 @@ SCHEME = table_scheme(
         "caching": "keys are kept as they are; the bias is of the query at hand",
         "implementation": "two numbers a head and a logarithm, added to scores",
         "learned parameters": "two numbers a head, given in the request",
-        "memory per head": "2 numbers",
+        "memory per head": "2 numbers, and queries * keys values where the bias is written out",
         "extrapolates": "yes: the bias is defined at any distance",
     },
 )

@@ -32,7 +32,7 @@ export function fieldsOf(entry, given) {
 export function makeForm(entry, parameters, id, changed) {
   const { first, more } = fieldsOf(entry, parameters);
   // What an address says beside them, such as a pasted block, is kept where it can be seen and taken out.
-  const others = [...parameters.keys()].filter((name) => !(name in entry.parameters.properties));
+  const others = [...parameters.keys()].filter((name) => !Object.hasOwn(entry.parameters.properties, name));
   const fields = new Map();
   const make = (name) => {
     const field = makeField(entry, name, parameters.get(name) ?? "", `${id}-${name}`, changed);
@@ -73,7 +73,7 @@ function valuesOf(fields) {
 }
 
 function makeField(entry, name, value, id, changed) {
-  const schema = entry.parameters.properties[name] ?? {};
+  const schema = Object.hasOwn(entry.parameters.properties, name) ? entry.parameters.properties[name] : {};
   const input = makeInput(schema, value, id, entry.parameters.required.includes(name));
   input.setAttribute("aria-describedby", `${id}-hint`);
   input.addEventListener(input.tagName === "SELECT" ? "change" : "input", () =>

@@ -2,10 +2,12 @@
 
 import { Advice } from "./advice.js";
 import { startOf } from "./examples.js";
+import { fitted } from "./fitting.js";
 import { element } from "./form.js";
 import { ask, followLinks } from "./key.js";
 import { Models } from "./models.js";
 import { Side } from "./side.js";
+import { LANGUAGES } from "./snippets.js";
 import { parseAddress, readState, writeState } from "./state.js";
 
 const base = new URL(".", window.location.href).href;
@@ -31,35 +33,43 @@ async function start() {
 
 // Shows what the address bar says, unless it already does.
 function show() {
-  const state = readState(window.location.hash);
+  const isStep = window.location.hash === `#${place.parentElement.id}`; // of the link that skips the page's head
+  const state = readState(isStep ? "" : window.location.hash, Object.keys(LANGUAGES));
+  if (sides.length && isStep) return remember();
   if (sides.length && writeState(stateNow()) === window.location.hash) return;
   sides = state.sides.map(({ address, body }, number) => {
     const { key, parameters } = parseAddress(address);
     const entry = known(key);
     parameters.delete("revision");
     const isGiven = entry && (parameters.size || body);
-    const request = isGiven ? { parameters, body: body || bodyNeeded(entry) } : startOf(entry ?? schemes[0]);
-    const side = open(number, entry ?? schemes[0], request, state.language);
-    if (!entry) side.mistaken(address);
-    return side;
+    const request = isGiven ? completed(entry, parameters, body) : startOf(entry ?? schemes[0]);
+    if (!entry) state.mistakes.push(noScheme(address, schemes[0]));
+    return open(number, entry ?? schemes[0], request, state.language);
   });
+  if (state.mistakes.length) sides[0].mistaken(state.mistakes);
   arrange();
   models.restore(state.model);
   advice.restore(state.needs);
   remembered = sides.map(({ entry }) => entry.href).join();
   // The bar says what is shown, and the page what it was asked for.
-  if (sides.some(({ mistake }) => mistake)) remember();
+  if (state.mistakes.length) remember();
+}
+
+function noScheme(address, { title }) {
+  return `There is no scheme at ${address.split("?", 1)[0]}, which this page was asked for. What it shows instead is ${title}.`;
 }
 
 const known = (key) => schemes.find(({ family, name }) => `${family}/${name}` === key);
 
-// An address of what needs a body, without it, is shown with its example's.
-function bodyNeeded(entry) {
-  return entry.methods.includes("GET") ? "" : startOf(entry).body;
+// An address of what needs a body, without it, is shown with one that fits.
+function completed(entry, parameters, body) {
+  if (body || entry.methods.includes("GET")) return { parameters, body };
+  return fitted(entry, parameters, 0, startOf(entry).body);
 }
 
 function open(number, entry, request, language) {
-  const side = new Side({ id: "ab"[number], base, schemes, language, changed: remember });
+  const alike = (start) => (sides.length === 2 ? withSizesOf(sides[1 - number], start) : start);
+  const side = new Side({ id: "ab"[number], base, schemes, language, alike, changed: remember });
   side.show(entry, request);
   return side;
 }

@@ -2,6 +2,7 @@
 
 import { problemOf } from "./asking.js";
 import { bodyOf, written } from "./examples.js";
+import { fitted } from "./fitting.js";
 import { element } from "./form.js";
 import { ask } from "./key.js";
 import { parseAddress } from "./state.js";
@@ -62,8 +63,11 @@ export class Models {
     try {
       const reply = await ask(new URL(path, this.base), options);
       if (!reply.ok) return this.refused(await problemOf(reply));
+      const plan = await reply.json();
+      // "." leads to the list of all models.
+      if (!plan.uses) return this.refused({ detail: `${name} is no model.` });
       this.model = name;
-      this.accepted(await reply.json());
+      this.accepted(plan);
     } catch (error) {
       this.refused({ detail: `The service cannot be reached: ${error.message}` });
     }
@@ -84,33 +88,43 @@ export class Models {
 
   // One use of positions: what it is, where, what is unexpected about it, and what of it can be looked at.
   item(use) {
-    const buttons = Object.entries(use.addresses).flatMap(([what, address]) => {
-      const shown = this.shownAt(address);
-      if (!shown) return [];
-      this.first ??= shown;
+    const dim = Number(Object.values(use.addresses).map(({ href }) => parseAddress(href).parameters.get("dim")).find(Boolean));
+    const told = Object.entries(use.addresses).map(([what, address]) => ({ what, shown: this.shownAt(address, dim) }));
+    const known = told.filter(({ shown }) => shown);
+    known.sort((one, other) => rankOf(one.shown[0]) - rankOf(other.shown[0]));
+    const buttons = known.map(({ what, shown }) => {
+      if (!this.first || rankOf(shown[0]) < rankOf(this.first[0])) this.first = shown;
       const button = element("button", { type: "button" }, `Show ${what} (${shown[0].family}/${shown[0].name})`);
       button.addEventListener("click", () => this.choose(...shown, true));
-      return [button];
+      return button;
     });
     const notes = use.notes.map((note) => element("p", { class: "hint" }, note));
     return element("li", {}, element("p", {}, element("strong", {}, use.role), `: ${whereOf(use)}`), ...notes,
       element("p", { class: "buttons" }, ...buttons));
   }
 
-  // An address as what a side shows: the scheme's entry and the request.
-  shownAt({ method, href, body }) {
+  // An address as what a side shows: the scheme's entry and the request. The vectors of an address without a body are as
+  // wide as the tables beside it.
+  shownAt({ method, href, body }, dim) {
     const { key, parameters } = parseAddress(href);
     const entry = this.entryOf(key);
     if (!entry) return null;
     parameters.delete("revision");
-    const text = method === "POST" ? (body ? written(body) : bodyOf(entry)) : "";
-    return [entry, { parameters, body: text }];
+    if (method === "GET") return [entry, { parameters, body: "" }];
+    return [entry, body ? { parameters, body: written(body) } : fitted(entry, parameters, dim, bodyOf(entry))];
   }
 
   showFirst() {
     if (this.first) this.choose(...this.first, false);
     this.changed();
   }
+}
+
+// An encoding is looked at first, and what it does to someone's own vectors last.
+const FAMILIES = ["encodings", "biases", "learned", "masks"];
+
+function rankOf({ family }) {
+  return FAMILIES.includes(family) ? FAMILIES.indexOf(family) : FAMILIES.length;
 }
 
 function whereOf({ encoding, scope, layer_type: type, layers, window }) {

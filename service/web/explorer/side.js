@@ -10,8 +10,10 @@ import { readBeginning } from "./safetensors.js";
 import { LANGUAGES, snippet } from "./snippets.js";
 import { addressOf, isShareable } from "./state.js";
 
+const MOST_OF_SCREEN = 0.45;
 const ROWS = 4;
 const COLUMNS = 8;
+const SIZES = new Set(["length", "queries", "keys", "rows", "dim", "heads", "grid"]);
 const SOON_MS = 250;
 // A picture that did not come is asked for so many times before that is told; then ever more rarely.
 const PATIENT = 3;
@@ -24,9 +26,10 @@ const SCROLL_BAR_PX = 24;
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 export class Side {
-  // `changed()` is called whenever what the side shows is another request.
-  constructor({ id, base, schemes, language, changed }) {
-    Object.assign(this, { id, base, schemes, language, changed });
+  // `changed()` is called whenever what the side shows is another request; `alike(request)` is a new scheme's, in the
+  // sizes of what it is compared with.
+  constructor({ id, base, schemes, language, alike, changed }) {
+    Object.assign(this, { id, base, schemes, language, alike, changed });
     const which = id === "a" ? "first scheme" : "second scheme";
     this.box = element("section", { class: "side", "aria-label": which[0].toUpperCase() + which.slice(1) });
     this.status = element("p", { class: "status", role: "status" });
@@ -42,6 +45,7 @@ export class Side {
       this.offerSize();
     });
     this.image.addEventListener("error", () => this.pictureFailed());
+    new ResizeObserver(() => this.stay()).observe(this.image);
     this.picture = element("div", {
       class: "picture scroll", role: "region", tabindex: "0", "aria-label": `Picture of the ${which}`,
     }, this.image);
@@ -74,30 +78,43 @@ export class Side {
   show(entry, { parameters, body }) {
     this.entry = entry;
     this.shown = null;
-    this.mistake = "";
     this.form = makeForm(entry, parameters, this.id, (when) => this.edited(when));
     this.body = makeBody(entry, body, this.id, (when) => this.edited(when));
     this.link = element("a", { class: "address" });
     this.method = element("span", {});
+    this.clear();
     this.box.replaceChildren(
-      this.chooser(), this.explanation(), this.form.form, this.body.box, this.status, this.picture, this.size, this.rows,
-      element("h3", {}, "Address"), element("pre", {}, this.method, this.link), this.copier(), this.code,
+      ...this.chooser(), this.explanation(), element("div", { class: "controls" }, this.form.form, this.body.box),
+      element("div", { class: "seen" }, this.status, this.picture, this.size, this.rows),
+      element("div", { class: "told" },
+        element("h3", {}, "Address"), element("pre", {}, this.method, this.link), this.copier(), this.code),
     );
     this.ask();
   }
 
+  // Nothing is shown that is of another scheme.
+  clear() {
+    this.leavePicture();
+    this.rows.replaceChildren();
+    this.code.textContent = "";
+  }
+
+  leavePicture() {
+    URL.revokeObjectURL(this.image.src);
+    this.image.removeAttribute("src");
+    this.image.alt = "";
+  }
+
   // Says, until another scheme or example is chosen, that the page was asked for something that there is not.
-  mistaken(address) {
-    this.mistake = `There is no scheme at ${address.split("?", 1)[0]}, which this page was asked for. ` +
-      `What it shows instead is ${this.entry.title}.`;
-    this.box.prepend(element("p", { class: "status refused", role: "alert" }, this.mistake));
+  mistaken(sentences) {
+    this.box.prepend(element("p", { class: "status refused mistaken", role: "alert" }, sentences.join(" ")));
   }
 
   chooser() {
     const scheme = element("select", { id: `${this.id}-scheme` }, ...groupsOf(this.schemes, this.entry));
     scheme.addEventListener("change", () => {
       const entry = this.schemes.find(({ family, name }) => `${family}/${name}` === scheme.value);
-      this.choose(entry, startOf(entry), "scheme");
+      this.choose(entry, this.alike(startOf(entry)), "scheme");
     });
     const example = element("select", { id: `${this.id}-example` },
       element("option", { value: "" }, "(choose one)"),
@@ -105,8 +122,7 @@ export class Side {
     example.addEventListener("change", () => {
       if (example.value) this.choose(this.entry, requestOf(this.entry.examples[Number(example.value)]), "example");
     });
-    return element("div", { class: "choose" },
-      labelled(this.id === "a" ? "Scheme" : "Second scheme", scheme), labelled("Example of it", example));
+    return [labelled(this.id === "a" ? "Scheme" : "Second scheme", scheme, "scheme"), labelled("Example of it", example, "example")];
   }
 
   // Shows another request; the form is made anew, and the focus stays on the list that was chosen from.
@@ -155,6 +171,7 @@ export class Side {
     this.showAddress();
     this.button.disabled = true; // until the code is that of the address
     this.picture.classList.add("waiting");
+    this.rows.classList.add("waiting");
     try {
       const answer = await beginning(this.at(parameters, ".safetensors"), body, signal);
       if (answer.problem) return this.refused(answer.problem);
@@ -171,7 +188,7 @@ export class Side {
   }
 
   refused(problem) {
-    const errors = problem.errors ?? [];
+    const errors = (problem.errors ?? []).map((error) => (isTooLarge(error) ? { ...error, parameter: this.largest() } : error));
     showFaults(this.form.fields, this.id, errors);
     const beside = errors.filter(({ parameter }) => !this.form.fields.has(parameter));
     this.body.mark(beside.length > 0 || !errors.length);
@@ -179,7 +196,17 @@ export class Side {
     this.tell(told);
     this.status.classList.add("refused");
     this.shown = null;
+    // What is there stays, faint, until the form is right again; what was still on its way is not waited for.
+    if (!this.image.complete) this.leavePicture();
+    if (this.image.alt) this.image.alt = `${this.entry.title}, before what is refused`;
     this.code.textContent = "There is no code for what is refused.";
+  }
+
+  // The field of the size that is the largest: what an answer that would be too large is to have less of.
+  largest() {
+    const sizes = [...this.parameters()].filter(([name]) => SIZES.has(name));
+    const sizeOf = ([, value]) => value.split(",").reduce((all, each) => all * Number(each), 1);
+    return sizes.reduce((one, other) => (sizeOf(other) > sizeOf(one) ? other : one), ["query", "0"])[0];
   }
 
   tell(sentences) {
@@ -190,6 +217,7 @@ export class Side {
     showFaults(this.form.fields, this.id, []);
     this.body.mark(false);
     this.status.classList.remove("refused");
+    this.rows.classList.remove("waiting");
     this.tell([...this.shown.about.notes, ...(isShareable(this.body.text()) ? [] : [TOO_LONG])]);
     const sizes = this.shown.tensors.map(({ name, shape, kind }) => `${name}, ${shape.join(" by ") || "one value"}, ${kind}`);
     this.image.alt = `${this.entry.title} as a heatmap: ${sizes.join("; ")}`;
@@ -260,6 +288,11 @@ export class Side {
     this.tell(["There is no picture at the moment; change a parameter to try again."]);
   }
 
+  // A picture that leaves room for the form stays in sight while that is scrolled.
+  stay() {
+    this.picture.classList.toggle("stays", this.image.clientHeight < window.innerHeight * MOST_OF_SCREEN);
+  }
+
   showAddress() {
     this.link.textContent = addressOf(this.entry, this.pinned(), "");
     const isPosted = Boolean(this.body.text());
@@ -277,8 +310,12 @@ export class Side {
   }
 }
 
-function labelled(text, select) {
-  return element("p", {}, element("label", { for: select.id }, text), select);
+function isTooLarge({ parameter, code }) {
+  return parameter === "query" && code === "too_large";
+}
+
+function labelled(text, select, kind) {
+  return element("p", { class: `choose ${kind}` }, element("label", { for: select.id }, text), select);
 }
 
 function groupsOf(schemes, chosen) {
