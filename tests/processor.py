@@ -23,6 +23,7 @@ from service.engine.rounding import DTYPES
 from tests.api.requests import EXAMPLES, PICTURES, Asked
 from tests.clients import Client, in_process, settings
 from tests.formats.holding import HOLDING
+from tests.models.fixtures import fixtures
 
 # Enough rows for whole blocks, negative positions, far and fractional ones, and the float32 arithmetics.
 LARGER = (
@@ -76,6 +77,17 @@ RESIZED = (
     "length=700&ratio=plus-tenth",
 )
 
+MULTIPLIER = "deepseek2.rope.scaling.yarn_log_multiplier"
+DEEPSEEK = {
+    "general.architecture": "deepseek2",
+    "deepseek2.attention.head_count": 4,
+    "deepseek2.embedding_length": 32,
+    "deepseek2.rope.dimension_count": 8,
+    "deepseek2.rope.scaling.type": "yarn",
+    "deepseek2.rope.scaling.factor": 2.0,
+    "deepseek2.rope.scaling.original_context_length": 4096,
+}
+
 
 def answers() -> dict[str, str]:
     with in_process(settings()) as client:
@@ -104,6 +116,17 @@ def _answers(client: Client) -> Iterator[tuple[str, str]]:
             assert reply.status_code == 200, reply.text
             yield f"GET {target}&dtype={dtype}", _digest(reply.content, reply.headers["etag"])
     yield from _resized(client)
+    yield from _resolved(client)
+
+
+def _resolved(client: Client) -> Iterator[tuple[str, str]]:
+    """Plans, whose facts are numbers too; of hundreds of factors a power differs between processors for one or two."""
+    known = {name: fixture["config"] for name, fixture in fixtures().items()}
+    headers = {f"deepseek2 {number}": DEEPSEEK | {MULTIPLIER: number / 2000} for number in range(490, 510)}
+    for name, config in (known | headers).items():
+        reply = client.post("/v1/models/resolve", json=config)
+        if reply.status_code == 200:
+            yield f"POST /v1/models/resolve {name}", _digest(reply.content)
 
 
 def _resized(client: Client) -> Iterator[tuple[str, str]]:

@@ -134,7 +134,7 @@ def _chunks(
     if wanted.is_picture and resources.drawer is not None:
         yield _drawn(wanted, resources.drawer, timing)
         return
-    call = resources.tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything)
+    call = resources.tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything, wanted.tensors)
     if resources.partner is None or window is not None or wanted.bound <= resources.stream_bytes:
         yield from _written_by(call, wanted, resources, timing, window or (0, None))
         return

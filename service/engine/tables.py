@@ -13,7 +13,7 @@ others wait. Beside the chunks, prepared states take an eighth of the limit at m
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -33,7 +33,8 @@ ENTRY_BYTES = 2048
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request to a scheme: its parameters, the caller's arrays, the prepared state; who computes, if not the
-    scheme here and now; and blocks of small tables that were computed with others, which are asked for next."""
+    scheme here and now; which tensors are asked for, if not all; and blocks of small tables that were computed with
+    others, which are asked for next."""
 
     scheme: Scheme[Any, Any]
     params: Params
@@ -42,6 +43,7 @@ class Call:
     state: Any
     sequence: Sequence | None
     by: Callable[[str, int, int], Array] | None = None
+    asked: Collection[str] | None = None
     made: dict[tuple[str, int, int], Array] = field(default_factory=dict)
 
     def compute(self, tensor: str, start: int, stop: int) -> Array:
@@ -65,7 +67,8 @@ class Call:
     def _later(self, tensor: str) -> list[str]:
         """The tensors behind that one, whose blocks are asked for when all of its own were: none of large tables."""
         names = list(self.tensors)
-        return names[names.index(tensor) + 1 :] if self.tensors[tensor].nbytes <= TOGETHER_BYTES else []
+        later = names[names.index(tensor) + 1 :] if self.tensors[tensor].nbytes <= TOGETHER_BYTES else []
+        return [name for name in later if self.asked is None or name in self.asked]
 
 
 @dataclass(slots=True)
@@ -82,6 +85,17 @@ class _Chunk:
         if self.rows is None or start < self.first or stop > self.first + len(self.rows):
             return None
         return self.rows[start - self.first : stop - self.first]
+
+    def add(self, first: int, rows: Array) -> None:
+        """These rows too, where they touch the run or have all of it; otherwise they become the run."""
+        if self.rows is not None and first <= self.first + len(self.rows) and self.first <= first + len(rows):
+            before, behind = (
+                self.rows[: max(0, first - self.first)],
+                self.rows[max(0, first + len(rows) - self.first) :],
+            )
+            rows, first = _joined([before, rows, behind]), min(first, self.first)
+        rows.flags.writeable = False
+        self.first, self.rows = first, rows
 
 
 @dataclass(slots=True)
@@ -113,17 +127,25 @@ class TableCache:
         self.states = States(limit_bytes // 8)
         self._lock = Lock()
 
-    def call(self, scheme: Scheme[Any, Any], params: Params, inputs: Inputs, tensors: Tensors) -> Call:
-        """Prepare a request, with the state of an earlier one where they share a table."""
+    def call(
+        self,
+        scheme: Scheme[Any, Any],
+        params: Params,
+        inputs: Inputs,
+        tensors: Tensors,
+        asked: Collection[str] | None = None,
+    ) -> Call:
+        """Prepare a request for all tensors or those `asked` for, with the state of an earlier one where they share a
+        table."""
         sequence = scheme.sequence(params, inputs)
         if sequence is None:
-            return Call(scheme, params, inputs, tensors, scheme.prepare(params, inputs), None)
+            return Call(scheme, params, inputs, tensors, scheme.prepare(params, inputs), None, asked=asked)
         key = (scheme.key, sequence.key)
         state = self.states.get(key)
         if state is None:
             state = scheme.prepare(params, inputs)
             self.states.keep(key, state, scheme.state_bytes(params, inputs))
-        return Call(scheme, params, inputs, tensors, state, sequence)
+        return Call(scheme, params, inputs, tensors, state, sequence, asked=asked)
 
     def rows(self, call: Call, tensor: str, start: int, stop: int) -> Array:
         """Rows `start` to `stop` of a tensor, read-only: a view where one chunk holds them all."""
@@ -157,7 +179,27 @@ class TableCache:
                 chunk.first, chunk.rows = _grown(chunk, call, tensor, start, stop)
                 self._count(key, chunk)
                 rows = chunk.rows[start - chunk.first : stop - chunk.first]
+                self._keep_beside(call)
         return rows
+
+    def _keep_beside(self, call: Call) -> None:
+        """Keep what was computed beside a block in the chunks of its own tensors, for whoever asks first.
+
+        While this one's chunk is held: who waits for it asks for those next. Locks are taken in the order of the
+        tensors, so none waits for another in a circle.
+        """
+        assert call.sequence is not None
+        for place in list(call.made):
+            rows, (tensor, start, stop) = call.made.pop(place, None), place
+            if rows is None:
+                continue  # another thread of the same call had it
+            first = call.sequence.start + start
+            key = (call.scheme.key, call.sequence.key, tensor, first // self._height(call.tensors[tensor]))
+            chunk = self._chunk(key)
+            with chunk.lock:
+                if chunk.part(first, first + stop - start) is None:
+                    chunk.add(first, rows)
+                    self._count(key, chunk)
 
     def _chunk(self, key: Hashable) -> _Chunk:
         with self._lock:

@@ -10,8 +10,9 @@ so the *base* rows (at a) and the *offset* rows (at r) are computed in double-do
 and each value of the table takes two products and a sum (`blocks.py`), in all one complex product for a sine and its
 cosine. Then comes the check that makes it right: with a bound b of its error, a value v is decided when no boundary
 between two numbers of the dtype lies from v - b to v + b, for then the real value rounds as v does. In float32 the bits
-of v tell that for all but some 5,000 of 16.8 million, which are computed again in double-double, where b is below
-2^-87 (of many of them, those that their own bounds leave), and what is undecided even so with 80 digits.
+of v tell that for all but some 5,000 of 16.8 million, which are computed again in double-double (of many of them,
+those that their own bounds leave), where b is below 2^-87 for angles up to 2^40 and grows with them beyond, as the
+frequencies have 144 bits (`Angles.errors`); and what is undecided even so with 80 digits.
 
 Rounding is thereby correct whatever way a value was reached, so no decomposition, block size, thread or
 processor can show in the bytes: any rows computed alone equal the same rows of the whole.
@@ -282,8 +283,9 @@ def _farthest(positions: range | Floats) -> float:
 def products(multipliers: Floats, factors: Reals, out: NDArray[Any]) -> None:
     """out[i, k] = multipliers[i] * factors[k], rounded once to the dtype of `out`.
 
-    In double-double the product is good to 2^-100, and exact where the factor is a float64 (slopes that are powers
-    of two make ties by the thousand); the undecided are multiplied again with 80 digits, and ties seen to be ties.
+    In double-double the product is good to 2^-100 (the factor to 2^-105, its low part's product and the sum to 2^-103
+    each), and exact where the factor is a float64 (slopes that are powers of two make ties by the thousand); the
+    undecided are multiplied again with 80 digits, and ties seen to be ties.
 
     >>> out = np.empty((2, 2), np.float32)
     >>> products(np.array([1.0, 3.0]), Reals.of([0.5, 0.1]), out)

@@ -213,8 +213,9 @@ def _yarn(header: Header, kind_of: Value, factor: Value | None, facts: dict[str,
         found[ours] = given if given is not None else header.code({"beta_fast": 32.0, "beta_slow": 1.0}[ours])
     multiplier = header.real("rope.scaling.yarn_log_multiplier")
     if multiplier is not None and multiplier.value:
-        # A ratio of logarithms and no answer of the engine: a fact of the plan, given in float64.
-        facts["softmax_factor"] = (1 + multiplier.value * _logarithm(factor.value)) ** 2
+        # In float64, operation by operation: a power may differ between processors, a product does not.
+        magnitude = 1 + multiplier.value * _logarithm(factor.value)
+        facts["softmax_factor"] = magnitude * magnitude
         found["attention_factor"] = multiplier.replaced(1.0)
         return found
     given = header.real("rope.scaling.attn_factor")

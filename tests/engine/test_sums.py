@@ -58,6 +58,26 @@ def test_terms_that_cancel_leave_zero() -> None:
     assert only_cosines[0, 0] == 1
 
 
+@pytest.mark.parametrize(
+    ("weights", "factor", "variables", "dtype", "right"),
+    [
+        ([1.0, -1.0, 1.0], 1, [1.0, 1.0, 1e-80], "float64", 1e-80),
+        ([2.0**50, -(2.0**50), 1.0], 1, [2.0**53, 2.0**53, 2.0**-147], "float32", 2.0**-147),
+        ([2.0**30, -(2.0**30), 1.0], 1e9, [2.0**53, 2.0**53, 1e-52], "float32", 1e-43),
+        ([1.0, -1.0, 1.0], "two-pi", [1.0, 1.0, 1e-80], "float64", 6.283185307179586e-80),
+        ([0.1, -0.1, 0.0], "two-pi", [3.0, 3.0, 1.0], "float64", 0.0),
+    ],
+)
+def test_what_is_left_of_terms_that_cancel_is_no_noise(
+    weights: list[float], factor: Any, variables: list[float], dtype: str, right: float
+) -> None:
+    scale = angle_factor(factor) if isinstance(factor, str) else factor
+    terms = [Reals.of([weight]) * scale for weight in weights]
+    sines = np.empty((1, 1), DTYPES[dtype])
+    Sums(terms).write(np.array([variables]), sines, None)
+    assert sines[0, 0] == DTYPES[dtype].type(right)
+
+
 def test_long_tables_are_written_in_blocks() -> None:
     sums = Sums([Reals.of([0.5] * 9000), Reals.of([0.25] * 9000)])
     variables = RANDOM.standard_normal((5, 2))

@@ -370,3 +370,74 @@ def test_of_large_tables_nothing_is_held_for_later() -> None:
     call = TableCache(0).call(scheme, params, {}, scheme.tensors(params, {}))
     call.compute("cos", 0, 50)
     assert not call.made
+
+
+class Pairs(Counter):
+    """Two tensors, of which the second is computed with the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shape = self.scheme.tensors
+        self.scheme = replace(
+            self.scheme,
+            tensors=lambda params, inputs: {name: shape(params, inputs)["rows"] for name in ("rows", "others")},
+            together=self._together,
+        )
+        self.alone: list[str] = []
+
+    def _rows(self, params: Counted, inputs: Inputs, kind: int, tensor: str, start: int, stop: int) -> Array:
+        self.alone.append(tensor)
+        rows: Array = super()._rows(params, inputs, kind, tensor, start, stop) + (tensor == "others")
+        return rows
+
+    def _together(self, params: Counted, inputs: Inputs, kind: int, start: int, stop: int) -> dict[str, Array]:
+        rows = super()._rows(params, inputs, kind, "rows", start, stop)
+        return {"rows": rows, "others": rows + 1}
+
+
+def test_what_is_computed_together_is_kept_for_whoever_asks_next() -> None:
+    pairs, cache = Pairs(), TableCache(1 << 20)
+    pairs.ask(cache, length=50)
+    for length in (50, 30):
+        call = pairs.call(cache, length=length)
+        np.testing.assert_array_equal(cache.rows(call, "others", 0, length), expected(length) + 1)
+    assert (pairs.blocks, pairs.alone) == ([(0, 50)], [])
+    assert cache.held_bytes == entries(cache) == 2 * (ENTRY_BYTES + 50 * 32)
+
+
+def test_tables_of_threads_are_computed_once_together() -> None:
+    pairs, cache = Pairs(), TableCache(1 << 20)
+    everyone, waiting = threading.Barrier(6), threading.Event()
+    pairs.before = lambda: waiting.wait(0.05)
+
+    def ask(_: int) -> bool:
+        everyone.wait()
+        call = pairs.call(cache, length=50)
+        found = [cache.rows(call, name, 0, 50) for name in call.tensors]
+        return all(np.array_equal(rows, expected(50) + more) for more, rows in enumerate(found))
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(ask, range(6)))
+    assert (pairs.blocks, pairs.alone) == ([(0, 50)], [])
+
+
+def test_only_what_is_asked_for_is_computed_together() -> None:
+    pairs, cache = Pairs(), TableCache(1 << 20)
+    params = Counted(length=20)
+    call = cache.call(pairs.scheme, params, {}, pairs.scheme.tensors(params, {}), ("rows",))
+    cache.rows(call, "rows", 0, 20)
+    assert pairs.alone == ["rows"]
+
+
+PIECES = st.lists(st.tuples(st.integers(-60, 60), st.integers(1, 70), st.sampled_from(["rows", "others"])), max_size=12)
+
+
+@settings(deadline=None, max_examples=80)
+@given(PIECES, st.sampled_from([0, 3000, 9000, 1 << 20]))
+def test_bounded_and_right_whatever_is_asked_of_two(pieces: list[tuple[int, int, str]], limit: int) -> None:
+    pairs, cache = Pairs(), TableCache(limit)
+    for offset, length, name in pieces:
+        call = pairs.call(cache, offset=offset, length=length)
+        got = cache.rows(call, name, 0, length)
+        np.testing.assert_array_equal(got, expected(length, offset) + (name == "others"))
+        assert cache.held_bytes == entries(cache) <= limit

@@ -213,3 +213,35 @@ def test_no_xpos_no_centre() -> None:
         assert shared is not None
         keys.append(shared.key)
     assert keys[0] == keys[1] != keys[2]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor", "below", "above"),
+    [
+        ("float32", 1 + 3 * 2.0**-24, 1 + 2.0**-23, 1 + 2.0**-22),
+        ("bfloat16", 1 + 3 * 2.0**-8, 1 + 2.0**-7, 1 + 2.0**-6),
+        ("float16", 1 + 3 * 2.0**-11, 1 + 2.0**-10, 1 + 2.0**-9),
+    ],
+)
+@pytest.mark.parametrize("position", [1e-29, 1e-55, 1e-70, 1e-150, 1e-300, 5e-324])
+def test_a_factor_beside_1_decides_a_tie(
+    dtype: str, factor: float, below: float, above: float, position: float
+) -> None:
+    """zeta^(p/B) is less than 1 for every p above 0, and more below it, by less than 80 digits tell."""
+    given = {"rope_type": "frequencies", "frequencies": (1.0,), "attention_factor": factor, "xpos_scale_base": 512.0}
+    for role, nearer in (("query", below), ("key", above)):
+        cos = answer(ROPE, dim=2, dtype=dtype, xpos_role=role, positions=(position, -position), columns="half", **given)
+        assert cos["cos"][:, 0].astype(np.float64).tolist() == [nearer, {below: above, above: below}[nearer]]
+
+
+@pytest.mark.parametrize("position", [2.0**-100, 2.0**-120])
+def test_a_tiny_sine_beside_a_tie(position: float) -> None:
+    """A p w is half way between two float32; the factor decides, for the sine itself is nearer to it."""
+    factor = 1 + 3 * 2.0**-24
+    given = {"rope_type": "frequencies", "frequencies": (1.0,), "attention_factor": factor, "xpos_scale_base": 512.0}
+    sines = [
+        answer(ROPE, dim=2, xpos_role=role, positions=(position,), columns="half", **given)["sin"][0, 0]
+        for role in ("query", "key")
+    ]
+    exact = [position * (1 + 2.0**-23), position * (1 + 2.0**-22)]
+    assert sines == [np.float32(each) for each in exact]

@@ -55,6 +55,17 @@ def pair(number: Decimal) -> tuple[float, float]:
     return high, 0.0 if abs(rest) <= NOISE * abs(number) else float(rest)
 
 
+def as_float(number: Decimal) -> float | None:
+    """The float64 that the number is, if it is one for all that its digits tell; call it under
+    `localcontext(MANY_DIGITS)`.
+
+    >>> as_float(Decimal("0.25")), as_float(Decimal("0.3"))
+    (0.25, None)
+    """
+    nearest = float(number)
+    return nearest if abs(number - Decimal(nearest)) <= NOISE * abs(number) else None
+
+
 def pair_of_sine(sine: Decimal) -> tuple[float, float]:
     """The sine as high + low. A tiny one is nearer to its angle than the digits tell, but always the smaller.
 

@@ -84,6 +84,7 @@ class Angles:
     """
 
     def __init__(self, frequencies: Reals, amplitude: Number = 1) -> None:
+        self.frequencies = frequencies
         (exact,) = Reals.of([amplitude])
         self.amplitude = None if exact == 1 else exact
         self.scale = _constants(Reals((exact,))).at(0)

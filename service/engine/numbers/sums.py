@@ -8,7 +8,8 @@ With s, c the bounds of the errors of a sine and a cosine, and m = min(1, |angle
 
 so a sum of small angles is decided as readily as its terms are. For number formats narrower than float64 the same in
 float64 comes first, with 2^-50 for 2^-98, and double-double has the rows that it leaves undecided. What is undecided
-still, where the terms cancel or a value lies next to a half-way point, is computed again with 80 digits.
+still, where the terms cancel or a value lies next to a half-way point, is computed again with 80 digits, and where
+those cancel too, in fractions.
 """
 
 from collections.abc import Sequence
@@ -21,13 +22,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from service.engine.numbers.pairs import Floats, Pair, two_product, two_sum
-from service.engine.numbers.reals import MANY_DIGITS, Reals, pair_of_sine, real
+from service.engine.numbers.reals import MANY_DIGITS, Reals, as_float, pair_of_sine, pi, real
 from service.engine.numbers.sines import Angles, sine_cosine_of_turn, turned
 from service.engine.rounding import decide, nearest_of_sum
 
 UNIT = 2.0**-98
 PLAIN_UNIT = 2.0**-50  # two products and a sum of numbers up to 1 in float64, with room to spare
-CANCELLED = Decimal(10) ** -75  # a sum this much smaller than its terms is their 80-digit noise: 0
+CANCELLED = Decimal(10) ** -75  # a sum this much smaller than its terms may be their 80-digit noise
 BLOCK_VALUES = 16384
 
 
@@ -134,9 +135,22 @@ class Sums:
             terms = [real(x) * angles.turns[channel] for x, angles in zip(variables, self._angles, strict=True)]
             turn = sum(terms, Decimal(0))
             if abs(turn) <= CANCELLED * max(abs(term) for term in terms):
-                turn = Decimal(0)
+                turn = self._left_of(variables, channel)
             sine, cosine = sine_cosine_of_turn(turn)
             return pair_of_sine(sine), pair_of_sine(cosine)
+
+    def _left_of(self, variables: list[float], channel: int) -> Decimal:
+        """What is left of terms that cancel: all of it where they are fractions, of radians or of turns; 0 otherwise,
+        for then it is the noise of their digits."""
+        for numbers, whole in (
+            ([angles.frequencies.numbers[channel] for angles in self._angles], 2 * pi()),
+            ([angles.turns[channel] for angles in self._angles], Decimal(1)),
+        ):
+            known = [as_float(number) for number in numbers]
+            if None not in known:
+                left = sum(Fraction(x) * Fraction(each) for x, each in zip(variables, known, strict=True) if each)
+                return real(Fraction(left)) / whole
+        return Decimal(0)
 
 
 def write_line(at: Floats, slope: float, height: float, out: NDArray[Any]) -> None:
