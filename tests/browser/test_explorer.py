@@ -287,7 +287,7 @@ def test_all_of_a_picture_is_seen_on_a_phone_and_its_letters_are_read(browser: "
         assert page.page.evaluate("document.documentElement.scrollWidth") == 390
         size.click()
         assert region.evaluate("region => region.scrollWidth <= region.clientWidth")
-        page.page.set_viewport_size({"width": 1400, "height": 900})
+        page.page.set_viewport_size({"width": 1700, "height": 900})
         size.wait_for(state="hidden")
         assert page.complaints == []
 
