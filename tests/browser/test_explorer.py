@@ -126,13 +126,12 @@ def test_an_invalid_value_shows_the_services_own_words(browser: "Browser") -> No
 def test_what_would_be_too_large_is_told_at_the_size_that_makes_it_so(browser: "Browser") -> None:
     with watched(Explorer, browser) as page:
         page.open("#side=/v1/encodings/rope?length=8%26dim=64")
-        for name, other in (("length", "dim"), ("dim", "length")):
-            page.field(name).fill("9999999998")
-            page.side().locator(".field .fault", has_text="the limit is").wait_for()
-            assert page.field(name).get_attribute("aria-invalid") == "true"
-            assert page.field(other).get_attribute("aria-invalid") is None
-            assert page.field("body").get_attribute("aria-invalid") == "false"
-            page.fill(name, "16")
+        page.field("length").fill("9999999998")
+        page.side().locator(".field .fault", has_text="the limit is").wait_for()
+        assert page.field("length").get_attribute("aria-invalid") == "true"
+        assert page.field("dim").get_attribute("aria-invalid") is None
+        assert page.field("body").get_attribute("aria-invalid") == "false"
+        page.fill("length", "16")
         assert page.side().locator(".fault").count() == 0
 
 
@@ -297,7 +296,7 @@ def test_all_of_a_picture_is_seen_on_a_phone_and_its_letters_are_read(browser: "
         page.shown()
         assert "picture_width=narrow" in page.pictured()
         assert region.evaluate("region => region.scrollWidth <= region.clientWidth")
-        page.page.set_viewport_size({"width": 1400, "height": 900})
+        page.page.set_viewport_size({"width": 1700, "height": 900})
         size.wait_for(state="hidden")
         page.shown()
         assert "picture_width" not in page.pictured()
