@@ -12,6 +12,7 @@ from service.models.gguf import gguf_plan, is_gguf
 from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class
 from service.models.misspelt import misspelt
 from service.models.nearest import echo
+from service.models.older_parts import of_older_names, stated_as
 from service.models.plan import Plan, Use
 from service.models.reading import Reading, kind, pointer
 from service.models.roles import own_role, role_of_part
@@ -145,7 +146,7 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
         uses.append(_unknown(reading, context, depth))
     if reading.type.rule.get("crosses") and all(use.role != "cross-attention" for use in uses):
         uses.append(cross_attention(reading, context))
-    said = misspelt(reading)
+    said = [*misspelt(reading), *of_older_names(reading)]
     return [replace(uses[0], notes=(*uses[0].notes, *said)), *uses[1:]] if uses and said else uses
 
 
@@ -174,8 +175,9 @@ def _unknown(reading: Reading, context: Context, depth: int) -> Use:
 
 def _part(reading: Reading, key: str, part: Mapping[str, Any], context: Context) -> Reading | None:
     """The configuration within; a default one where the file has none; None where the class can do without."""
-    given = reading.document.get(key)
-    where = reading.at(key)
+    stated = stated_as(reading, key)
+    given = reading.document.get(stated)
+    where = reading.at(stated)
     rule = reading.type.rule
     passed = _passed_down(reading, key)
     assumed = {**part.get("given", {}), **passed}
@@ -186,7 +188,7 @@ def _part(reading: Reading, key: str, part: Mapping[str, Any], context: Context)
             return None
         return _within(reading, {}, where, _own_type(part, rule), assumed)
     if not isinstance(given, dict):
-        raise Refusal(where, "type", f"{key} is {kind(given)}; a JSON object is needed, or null")
+        raise Refusal(where, "type", f"{stated} is {kind(given)}; a JSON object is needed, or null")
     # What a class makes a part with stands for the whole part, unless the class merges it.
     kept = assumed if rule.get("merges") else passed
     row = _part_type(part, given, where, rule)

@@ -3,7 +3,8 @@
 Writes `service/models/facts/tables.json`. Each model type is built with its default configuration on PyTorch's meta
 device (shapes without numbers), and every trained tensor whose name speaks of positions is taken down. Which keys of
 the configuration its sizes follow from is found by trying: a key is doubled, and the sizes must move with it. Where a
-position of a token begins in the table is read from the module (`offset`, `padding_idx`).
+position of a token begins in the table is read from the module (`offset`, `padding_idx`), or from the position ids that
+the module around it keeps.
 """
 
 import importlib.metadata
@@ -106,6 +107,17 @@ def tables(model: Any) -> dict[str, dict[str, Any]]:
             entry["offset"] = module.offset
         found[plain] = entry
     return found
+
+
+def first_position(model: Any, name: str) -> int:
+    """The first of the position ids that are kept beside a table, for which the module that keeps them is built anew."""
+    keeper = model.get_submodule(name.removesuffix(".weight").rpartition(".")[0])
+    if not isinstance(getattr(keeper, "position_ids", None), library("torch").Tensor):
+        return 0
+    try:
+        return int(type(keeper)(model.config).position_ids.flatten()[0])
+    except TypeError:  # one that takes more than the configuration keeps ids from 0
+        return 0
 
 
 def sizes(config: Any) -> dict[str, int]:
@@ -211,6 +223,8 @@ def rows_of(model_type: str, by_config: dict[str, list[Any]]) -> Iterator[dict[s
     after = moved(model_type, by_config, before, sizes(config)) if before else {}
     for name, entry in before.items():
         shape = [explained(name, axis, size, config, after) for axis, size in enumerate(entry["shape"])]
+        first = 0 if "padding_idx" in entry else first_position(model, name)
+        entry |= {"offset": first} if first else {}
         yield {"tensor": name.removesuffix(".weight"), **entry, "shape": shape}
 
 

@@ -10,16 +10,9 @@ import pytest
 from service.engine.errors import Refusal
 from service.models import Options, Use, resolve
 from service.models.known import assumable, names
-from tests.models.plans import answers, frequencies, inv_freq, plan, refusal, sources, use, values
+from tests.models.plans import answers, frequencies, inv_freq, plan, refusal, refused, sources, use, values
 
 VLLM, GGML = Options(preset="vllm"), Options(preset="llama.cpp")
-
-
-def refused(config: object, options: Options | None = None) -> tuple[str, str]:
-    with pytest.raises(Refusal) as found:
-        resolve(config, options or Options())
-    (fault,) = found.value.faults
-    return fault.parameter, fault.detail
 
 
 # Model types
