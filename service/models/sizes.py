@@ -2,6 +2,7 @@
 
 {"key": "d_model"}                           what the key says
 {"key": "max_position_embeddings", "plus": 2}
+{"key": "context_length", "or": "prediction_length", "less": "label_length"}   another key where it is null; minus a key
 {"key": "hidden_size", "times": 2}, {"key": "hidden_size", "over": 2}
 {"ratio": ["hidden_size", "num_attention_heads"]}
 {"grid": ["image_size", "patch_size"], "plus": 1}   patches of a picture, and what stands before them
@@ -38,6 +39,8 @@ def size(reading: Reading, spec: Any) -> Value:
     for word, step in _STEPS.items():
         if word in spec:
             found = found.replaced(step(found.value, spec[word]))
+    if "less" in spec:
+        found = _less(reading, found, spec["less"])
     if not 0 <= found.value <= MOST_ROWS:
         name = found.key.rpartition("/")[2]
         raise Refusal(found.key, "out_of_range", f"{name} makes a table of {found.value} rows", limit=MOST_ROWS)
@@ -51,6 +54,14 @@ _STEPS: Mapping[str, Callable[[int, int], int]] = {
 }
 
 
+def _less(reading: Reading, found: Value, key: str) -> Value:
+    less = reading.needed(key, 0)
+    if less.value > found.value:
+        name = found.key.rpartition("/")[2]
+        raise Refusal(less.key, "conflict", f"{key} is {less.value} and {name} {found.value}: it must not be longer")
+    return found.replaced(found.value - less.value)
+
+
 def _part(reading: Reading, key: str) -> Reading:
     """A configuration within, or what the class makes of none."""
     part, document = reading.type.parts[key], reading.object(key)
@@ -60,7 +71,8 @@ def _part(reading: Reading, key: str) -> Reading:
 
 def _term(reading: Reading, spec: Mapping[str, Any]) -> Value:  # noqa: PLR0911 - a line a word
     if "key" in spec:
-        return _stated(reading, spec["key"])
+        other = spec.get("or")
+        return _stated(reading, other if other and reading.integer(spec["key"], 0) is None else spec["key"])
     if "ratio" in spec:
         whole_width, parts = (reading.needed(key) for key in spec["ratio"])
         return whole_width.replaced(whole_width.value // parts.value)

@@ -110,13 +110,13 @@ def tables(model: Any) -> dict[str, dict[str, Any]]:
 
 
 def first_position(model: Any, name: str) -> int:
-    """The first of the position ids that are kept beside a table, for which the module that keeps them is built anew."""
+    """The first of the position ids kept beside a table, for which the module that keeps them is built anew."""
     keeper = model.get_submodule(name.removesuffix(".weight").rpartition(".")[0])
     if not isinstance(getattr(keeper, "position_ids", None), library("torch").Tensor):
         return 0
     try:
         return int(type(keeper)(model.config).position_ids.flatten()[0])
-    except TypeError:  # one that takes more than the configuration keeps ids from 0
+    except (AttributeError, TypeError):  # one that takes another or more than the configuration keeps ids from 0
         return 0
 
 
@@ -224,8 +224,8 @@ def rows_of(model_type: str, by_config: dict[str, list[Any]]) -> Iterator[dict[s
     for name, entry in before.items():
         shape = [explained(name, axis, size, config, after) for axis, size in enumerate(entry["shape"])]
         first = 0 if "padding_idx" in entry else first_position(model, name)
-        entry |= {"offset": first} if first else {}
-        yield {"tensor": name.removesuffix(".weight"), **entry, "shape": shape}
+        begins = {"offset": first} if first else {}
+        yield {"tensor": name.removesuffix(".weight"), **entry, **begins, "shape": shape}
 
 
 def mentioned() -> set[str]:

@@ -222,7 +222,7 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
         parameters=parameters,
         facts=facts,
         notes=tuple(row.get("notes", ())),
-        addresses=_addresses(context, row, parameters),
+        addresses=_addresses(context, row, parameters, _rows_left(facts)),
     )
     shape = row.get("facts", {}).get("table", ()) if use.encoding == "learned" else ()
     yield _of_patches(reading, use, shape)
@@ -256,8 +256,19 @@ def _fact(reading: Reading, spec: Any) -> Any:
     return _parameter(reading, spec).value
 
 
-def _addresses(context: Context, row: Mapping[str, Any], parameters: Mapping[str, Value]) -> dict[str, Address]:
-    """`tables`, and what else the row names."""
+def _rows_left(facts: Mapping[str, Any]) -> int | None:
+    """How many rows a table has from the first one that is read; None for one that grows, as those with a row for
+    padding do, and for what has no rows."""
+    if "rows" not in facts or "padding_idx" in facts or not isinstance(facts.get("first_row"), int):
+        return None
+    return int(facts["rows"] - facts["first_row"])
+
+
+def _addresses(
+    context: Context, row: Mapping[str, Any], parameters: Mapping[str, Value], most: int | None = None
+) -> dict[str, Address]:
+    """`tables`, and what else the row names; `most`: the rows there are."""
+    length = context.length if most is None else str(max(1, min(context.options.length, most)))
     named = dict(row.get("addresses", {}))
     if "scheme" in row:
         named = {"tables": {"scheme": row["scheme"], "length": row.get("length", True)}} | named
@@ -267,6 +278,6 @@ def _addresses(context: Context, row: Mapping[str, Any], parameters: Mapping[str
         taken = wanted.get("take")
         given = {each: value for each, value in parameters.items() if taken is None or each in taken}
         given |= {each: Value(value, "class default", "/") for each, value in wanted.get("parameters", {}).items()}
-        more = {"length": context.length} if wanted.get("length", True) else {}
+        more = {"length": length} if wanted.get("length", True) else {}
         found[name] = ask(family, scheme, given, **more).address()
     return found
