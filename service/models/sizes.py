@@ -41,7 +41,8 @@ def size(reading: Reading, spec: Any) -> Value:
             found = found.replaced(step(found.value, spec[word]))
     if "less" in spec:
         found = _less(reading, found, spec["less"])
-    if not 0 <= found.value <= MOST_ROWS:
+    least = -MOST_ROWS if spec.get("times", 1) < 0 else 0
+    if not least <= found.value <= MOST_ROWS:
         name = found.key.rpartition("/")[2]
         raise Refusal(found.key, "out_of_range", f"{name} makes a table of {found.value} rows", limit=MOST_ROWS)
     return found

@@ -7,6 +7,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.families.chunks import reformer_layers
 from service.models.families.local import attention_windows, gpt_neo, streaming
 from service.models.families.relative import xlnet
 from service.models.families.rotations import clvp, esm_atoms, musicflamingo, vjepa2
@@ -251,6 +252,7 @@ SPECIAL: Mapping[str, Special] = {
     "perceiver": perceiver,
     "pvt": pvt,
     "reformer": reformer,
+    "reformer_layers": reformer_layers,
     "sam_distances": sam_distances,
     "sam_prompt": sam_prompt,
     "spectrogram": spectrogram,
