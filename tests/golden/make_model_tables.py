@@ -33,7 +33,7 @@ SIZES = re.compile(
     r"(hidden_size|d_model|n_embd|dim$|embedding_size|positions|position_embeddings|max_.*(len|length|pos_emb|patches)|"
     r"image_size|img_size|patch_size|num_frames|tubelet_size|block_size|seq_len|context_length|num_patches|window_size|n_ctx|"
     r"position_embedding_size|num_position|pos_emb_|temporal|head_dim|_stride|pos_embed|num_mel|max_length|num_queries|coordinate_size|"
-    r"shape_size|input_size|grid_size)"
+    r"shape_size|input_size|grid_size|num_hash_buckets)"
 )
 PICTURE = re.compile(r"(image_size|input_size|img_size)$")
 PATCH = ("patch_size", "patch_stride", "tubelet_size")

@@ -107,6 +107,10 @@ def test_pegasus_x_sees_blocks() -> None:
     assert not said(plain, "earlier")
 
 
+def test_canine_has_as_many_positions_as_hashes() -> None:
+    assert of("canine", "token-embeddings", num_hash_buckets=64, max_position_embeddings=32).facts["table"] == [64, 768]
+
+
 def test_canine_has_a_local_layer() -> None:
     use = of("canine", "text-attention")
     assert said(use, "chunks of 128 characters")

@@ -262,7 +262,7 @@ def test_canines_first_layer(direct: Client) -> None:
         "hidden_size": 16,
         **TINY,
         "local_transformer_stride": 4,
-        "num_hash_buckets": 8,
+        "num_hash_buckets": 64,
         "max_position_embeddings": 64,
     }
     model = model_of("canine", **given, downsampling_rate=4, upsampling_kernel_size=4)
@@ -271,6 +271,9 @@ def test_canines_first_layer(direct: Client) -> None:
     use = use_of(direct, "canine", given, count, role="text-attention")
     mask = fetched(direct, use["addresses"]["mask"])["mask"].astype(bool)
     assert np.array_equal(mask, theirs)
+    [table] = [each["facts"]["table"] for each in resolved(direct, {"model_type": "canine", **given})["uses"]
+               if "table" in each["facts"]]  # fmt: skip
+    assert table == list(model.char_embeddings.char_position_embeddings.weight.shape)
 
 
 @pytest.mark.parametrize("staggers", [False, True])
