@@ -107,7 +107,10 @@ def raw_block(reading: Reading, notes: list[str]) -> Keys:
 
 
 def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
-    """The block without what is null; refuses keys that are misspelt, and objects where none belongs."""
+    """The block without what is null; refuses keys that are misspelt, and objects where none belongs.
+
+    A factor of null stays, which is another thing than none: `completed` takes it away.
+    """
     for key, value in block.items():
         if isinstance(value.value, dict):
             raise Refusal(value.key, "unknown", f"{echo(key)} is an object, and {no_object(where, labels)}")
@@ -118,7 +121,7 @@ def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
                 raise Refusal(value.key, "unknown", detail)
         elif value.value is not None:
             _refuse_type(key, value)
-    return {key: value for key, value in block.items() if value.value is not None}
+    return {key: value for key, value in block.items() if value.value is not None or key == "factor"}
 
 
 def _refuse_type(key: str, value: Value) -> None:
@@ -201,17 +204,21 @@ def theta_of(reading: Reading, key: str, default: Any) -> Value:
 
 def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: bool) -> Block:
     """A flat block with its type, its base, its share of the head and its trained length filled in."""
+    stated = "factor" in block
+    block = {key: value for key, value in block.items() if value.value is not None}
     notes = _ignored(block)
     found = {key: value for key, value in block.items() if key in KNOWN and key != "type"}
     found["rope_type"] = _named_type(reading, block)
     notes += unused(block, found["rope_type"])
     notes += failing(reading, block, found["rope_type"])
+    if not stated and found["rope_type"].value == "yarn":
+        _refuse_yarn_without_factor(found["rope_type"])
     if theta is not None:
-        stated = reading.document.get(theta.key.rpartition("/")[2])
+        beside = reading.document.get(theta.key.rpartition("/")[2])
         if "rope_theta" not in found:
             found["rope_theta"] = theta
-        elif stated is not None and stated != found["rope_theta"].value:
-            notes.append(f"{theta.key} is {echo(stated)} and has no effect: {found['rope_theta'].key} is stated")
+        elif beside is not None and beside != found["rope_theta"].value:
+            notes.append(f"{theta.key} is {echo(beside)} and has no effect: {found['rope_theta'].key} is stated")
     notes += other_share(reading)
     share = _share(reading, nested=nested)
     if share is not None:
@@ -224,6 +231,14 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
         notes.append("truncate is ignored: transformers reads it beside the types of layer, not within one")
         del found["truncate"]
     return Block(found, nested, tuple(notes))
+
+
+def _refuse_yarn_without_factor(named: Value) -> None:
+    detail = (
+        "factor is missing: yarn is not built without it; null makes it max_position_embeddings over "
+        "original_max_position_embeddings"
+    )
+    raise Refusal(pointer(named.key.rpartition("/")[0], "factor"), "missing", detail)
 
 
 def _refuse_lacking(reading: Reading, found: Keys) -> None:

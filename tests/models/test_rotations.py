@@ -11,7 +11,7 @@ KINDS = ["full_attention", "sliding_attention", "full_attention"]
 
 
 def step(**keys: Any) -> dict[str | None, dict[str, Any]]:
-    given = {"layer_types": KINDS, "num_hidden_layers": 3, "head_dim": 16, **keys}
+    given = {"layer_types": KINDS, "num_hidden_layers": 3, "head_dim": 16, "sliding_window": 8, **keys}
     return {each.layer_type: values(each) for each in plan("step3p5", **given).uses}
 
 
