@@ -1,6 +1,7 @@
 """From a configuration to a plan: types, parts, sizes, presets."""
 
 import json
+import math
 import sys
 from typing import Any
 
@@ -298,3 +299,22 @@ def test_addresses_answer_with_what_the_model_computes() -> None:
     assert rotation.method == "POST"
     assert rotation.href.startswith("/v1/apply/rope?base=100000.0&rope_type=default&pairing=half&arithmetic=float32")
     assert plan("llama").document() == plan("llama").document()
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_numbers_that_are_not_finite(value: float) -> None:
+    """As Python's JSON has them: nothing to say where nothing positional reads them, else refused by their pointers."""
+    assert plan("falcon_h1", time_step_limit=[0.0, value], x={"y": value}).uses
+    for key, block in (("rope_theta", {}), ("factor", {"rope_type": "linear"})):
+        fault = refusal("llama", rope_parameters={"rope_theta": 1e4, **block, key: value})
+        assert fault.parameter == f"/rope_parameters/{key}"
+        assert "a finite number is needed" in fault.detail
+    listed = {"rope_type": "longrope", "short_factor": [value] * 8, "long_factor": [1.0] * 8}
+    assert refusal("phi3", rope_scaling=listed).parameter == "/rope_scaling/short_factor/0"
+    for key in ("hidden_size", "num_attention_heads", "max_position_embeddings", "partial_rotary_factor"):
+        assert refusal("phi", **{key: value}).parameter == f"/{key}"
+    assert refusal("mistral", sliding_window=value).parameter == "/sliding_window"
+    assert refusal("dab-detr", sine_position_embedding_scale=value).parameter == "/sine_position_embedding_scale"
+    header = {"general.architecture": "llama", "llama.rope.freq_base": value, "llama.embedding_length": 64,
+              "llama.attention.head_count": 4, "llama.block_count": 2}  # fmt: skip
+    assert refused(header)[0] == "/llama.rope.freq_base"
