@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from service.engine.errors import Refusal
 from service.models.layers import WITHOUT_ATTENTION, layer_types, unpadded
+from service.models.nearest import echo
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
 from service.models.rope_checks import refuse_labels
@@ -55,7 +56,9 @@ def _plain(reading: Reading, labels: Sequence[str]) -> Found:
     refuse_labels(raw, labels, "the RoPE block")
     beside = [key for key in raw if key not in nested and raw[key].value is not None]
     if beside:
-        notes.append(f"{', '.join(beside)} beside the types of layer have no effect")
+        more = f" and {len(beside) - 8} more" if len(beside) > 8 else ""
+        named = ", ".join(echo(key) for key in beside[:8])
+        notes.append(f"{named}{more} beside the types of layer have no effect")
     return Found({label: _of_label(reading, raw, label, theta) for label in nested}, notes)
 
 

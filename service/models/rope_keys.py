@@ -40,6 +40,8 @@ KNOWN = tuple(dict.fromkeys([*KEYS, *BESIDE]))
 LISTS = ("short_factor", "long_factor", "divisors", "frequencies", "mrope_section", "xdrope_section")
 FLAGS = ("truncate", "mrope_interleaved", "interleaved", "finetuned")
 TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
+# Keys of a block that are held against the known ones, those that are named, and pairs of the widest head.
+MOST_UNKNOWN, MOST_NOTES, MOST_PAIRS = 64, 8, 512
 SCALED_FOR = ("llama3", "yarn", "longrope")
 
 
@@ -114,13 +116,12 @@ def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
     for key, value in block.items():
         if isinstance(value.value, dict):
             raise Refusal(value.key, "unknown", f"{echo(key)} is an object, and {no_object(where, labels)}")
-        if key not in KNOWN:
-            near = nearest(key, KNOWN, 1)
-            if near:
-                detail = f"{echo(key)} is not a key of {where}; did you mean {near[0]}?"
-                raise Refusal(value.key, "unknown", detail)
-        elif value.value is not None:
+        if key in KNOWN and value.value is not None:
             _refuse_type(key, value)
+    for key in _unknown(block)[:MOST_UNKNOWN]:
+        near = nearest(key, KNOWN, 1)
+        if near:
+            raise Refusal(block[key].key, "unknown", f"{echo(key)} is not a key of {where}; did you mean {near[0]}?")
     return {key: value for key, value in block.items() if value.value is not None or key == "factor"}
 
 
@@ -129,6 +130,9 @@ def _refuse_type(key: str, value: Value) -> None:
     if key in LISTS:
         if not isinstance(value.value, list):
             raise Refusal(value.key, "type", f"{key} is {kind(value.value)}; a list of numbers is needed")
+        if len(value.value) > MOST_PAIRS:
+            detail = f"{key} has {len(value.value)} entries; an entry for each pair that turns is needed"
+            raise Refusal(value.key, "shape", detail, limit=MOST_PAIRS, requested=len(value.value))
         for place, each in enumerate(value.value):
             numeric(Value(each, value.source, f"{value.key}/{place}"))
     elif key in FLAGS:
@@ -138,10 +142,16 @@ def _refuse_type(key: str, value: Value) -> None:
         numeric(value)
 
 
+def _unknown(block: Keys) -> list[str]:
+    return [key for key in block if key not in KNOWN]
+
+
 def _ignored(block: Keys) -> list[str]:
-    return [
-        f"{value.key} is no key that transformers knows: ignored" for key, value in block.items() if key not in KNOWN
-    ]
+    """A note for each of the first keys that nothing reads, and how many more there are."""
+    unknown = _unknown(block)
+    said = [f"{echo(block[key].key)} is no key that transformers knows: ignored" for key in unknown[:MOST_NOTES]]
+    more = len(unknown) - MOST_NOTES
+    return [*said, f"{more} more keys of the block are none that transformers knows: ignored"] if more > 0 else said
 
 
 def _named_type(reading: Reading, block: Keys) -> Value:
