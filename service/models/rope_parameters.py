@@ -34,7 +34,7 @@ def head_width(reading: Reading, label: str | None) -> Value:
         given = reading.integer(key, 0)
         if given is not None and given.value:
             return given
-        if given is not None and given.source == "config" and key != "head_dim":
+        if given is not None and given.source == "config":
             return reading.needed(key)
     if label in rule.get("head_rest", {}):
         return _rest(reading, *rule["head_rest"][label])

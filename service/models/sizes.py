@@ -111,12 +111,24 @@ def _stated(reading: Reading, key: str) -> Value:
 def grid(reading: Reading, picture: str, patch: str) -> tuple[str, tuple[int, int]]:
     """(the key, patches along each axis) of a picture; both sizes may be one number or a list of one for each axis."""
     pictures, patches = (numbers(reading, key) for key in (picture, patch))
+    for place, given in (pictures, patches):
+        _refuse_axes(reading, place, given)
     long, short = (_plane(each[1]) for each in (pictures, patches))
     counts = long[0] // short[0], long[1] // short[1]
     if not all(counts):
         detail = f"{picture} {list(long)} is smaller than {patch} {list(short)}: the picture has no patch"
         raise Refusal(pictures[0], "conflict", detail)
     return pictures[0], counts
+
+
+def _refuse_axes(reading: Reading, place: str, given: tuple[int, ...]) -> None:
+    """Refuses a list of more axes than the class's own, which has frames beside height and width where it has three."""
+    key = place.rpartition("/")[2]
+    own = reading.type.fields.get(key, reading.given.get(key))
+    most = max(2, len(own) if isinstance(own, (list, tuple)) else 1)
+    if len(given) > most:
+        needed = "one number, or height and width" if most == 2 else f"{most} numbers at most"
+        raise Refusal(place, "shape", f"{key} has {len(given)} entries: {needed}", limit=most, requested=len(given))
 
 
 def _plane(given: tuple[int, ...]) -> tuple[int, int]:

@@ -28,6 +28,13 @@ WINDOWS: list[tuple[str, Mapping[str, Any]]] = [
 YARN = {"rope_type": "yarn", "original_max_position_embeddings": 64}
 YARNS = [(name, {"rope_parameters": {**YARN, "rope_theta": 1e4}}) for name in ("llama", "qwen3", "mistral")]
 
+HEADS = [
+    ("gpt2", {"n_embd": 768, "n_head": 7}), ("bert", {"hidden_size": 768, "num_attention_heads": 7}),
+    ("opt", {"hidden_size": 768, "num_attention_heads": 7}), ("bart", {"encoder_attention_heads": 7}),
+    ("whisper", {"decoder_attention_heads": 7}), ("wav2vec2", {"hidden_size": 96, "num_attention_heads": 9}),
+    ("llama", {"head_dim": 0}),
+]  # fmt: skip
+
 
 def run(name: str, keys: Mapping[str, Any]) -> Any:
     """What a model of one layer answers, or what it fails with."""
@@ -38,9 +45,10 @@ def run(name: str, keys: Mapping[str, Any]) -> Any:
         return model_class(name, config, classes())(config).eval()(torch.tensor([[3, 4, 5, 6, 7, 8]]))[0]
 
 
-@pytest.mark.parametrize(("name", "keys"), [*WINDOWS, *YARNS])
+@pytest.mark.parametrize(("name", "keys"), [*WINDOWS, *YARNS, *HEADS])
 def test_both_refuse(direct: Client, name: str, keys: Mapping[str, Any]) -> None:
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1, "num_key_value_heads": 2}
+    sizes = sizes if "layer_types" in keys or "rope_parameters" in keys else {}
     body = json.dumps({"model_type": name, **sizes, **keys}).encode()
     answer = direct.post("/v1/models/resolve", content=body, headers=JSON)
     assert answer.status_code == 422, answer.text

@@ -19,6 +19,7 @@ from service.models.context import Context
 from service.models.families.chunks import SEEN
 from service.models.families.resizing import patches, resized
 from service.models.families.special import SPECIAL
+from service.models.heads import refuse_split_heads
 from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading, kind
@@ -59,6 +60,8 @@ def positions(reading: Reading, context: Context) -> list[Use]:
     name = reading.type.rule.get("like", reading.type.name)
     reading = replace(reading, given={**_measured()["fields"].get(name, {}), **reading.given})
     group = _rows().get(reading.type.name) or _rows().get(name) or {}
+    if has_positions(name):
+        refuse_split_heads(reading)
     own = [(use, row) for row in group.get("uses", ()) for use in _use(reading, context, row)]
     uses = [*_trained(reading, context, group), *(use for use, _ in own)]
     masked = {_stack(use) for use, row in own if "seen" in row}
