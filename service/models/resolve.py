@@ -105,8 +105,12 @@ def unknown_type(where: str, name: str, within: str = "", more: str = "") -> Ref
     if name in assumable():
         detail = f"{what} {name} is the code of a repository's own; assume={name} reads the keys as that code does"
         return Refusal(where, "unknown", detail)
-    near = nearest_types(name)
-    hint = f"; nearest are {', '.join(near)}" if near else ""
+    of_class = type_of_class(name)
+    if of_class is not None:
+        hint = f": it is the name of a class, whose model_type is {of_class}"
+    else:
+        near = nearest_types(name)
+        hint = f"; nearest are {', '.join(near)}" if near else ""
     detail = f"{what} {echo(name)} is not known{hint}"
     if within:
         detail += f"; the whole is read as {within} already, and parts within must name a known type"

@@ -36,6 +36,31 @@ def test_a_type_that_repositories_call_otherwise(name: str, near: str) -> None:
     assert f"nearest are {near};" in refused({"model_type": name})[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("phi4mm", "phi4_multimodal"),
+        ("llava_llama", "llava,"),
+        ("kimi_vl", "kimi_"),
+        ("bailing_moe", "bailing_"),
+        ("jina_bert", "jina_embeddings_v3"),
+        ("deepseek_vl_v2", "deepseek_vl,"),
+        ("mpt-7b", "mpt"),
+        ("InternVLChatModel", "internvl"),
+        ("RWForCausalLM", "falcon;"),
+        ("qwen2.5", "qwen2_5_"),
+    ],
+)
+def test_the_kin_of_a_type_come_first(name: str, near: str) -> None:
+    assert f"is not known; nearest are {near}" in refused({"model_type": name})[1]
+
+
+def test_the_name_of_a_class_is_no_type() -> None:
+    for name, of in (("Qwen2ForCausalLM", "qwen2"), ("BertModel", "bert")):
+        detail = refused({"model_type": name})[1]
+        assert f"model_type {name} is not known: it is the name of a class, whose model_type is {of};" in detail
+
+
 def test_a_type_that_architectures_tells() -> None:
     kimi = {"model_type": "kimi_zz", "architectures": ["MyOwn", "DeepseekV3ForCausalLM"]}
     assert "architectures names DeepseekV3ForCausalLM, as of deepseek_v3" in refused(kimi)[1]
