@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from os.path import commonprefix
 from typing import Any
 
 from service.models.nearest import nearest
@@ -114,7 +113,8 @@ def _kin(name: str) -> list[str]:
     found = []
     for each in assumable():
         other = _plain(each)
-        common = len(commonprefix([plain, other]))
+        common = next((at for at, pair in enumerate(zip(plain, other, strict=False)) if pair[0] != pair[1]), -1)
+        common = min(len(plain), len(other)) if common < 0 else common
         if common >= max(first, 3) or (common == len(other) and common > 3):
             found.append((-common, common < len(other), abs(len(other) - len(plain)), each))
     return [each for _, _, _, each in sorted(found)]

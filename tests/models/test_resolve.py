@@ -275,14 +275,17 @@ def test_sections() -> None:
     position = np.array([1, 1, 2, 2, 2, 3, 3, 3])
     np.testing.assert_allclose(table[23, :8], np.cos(position * inv_freq(1e6, 16)), atol=1e-6)
     assert "axes" not in use("llama").addresses
-    assert "axes" not in use("qwen2_vl_text").addresses
+    assert refusal("qwen2_vl_text").parameter == "/rope_parameters/mrope_section"
     wrong = refusal("qwen2_vl_text", rope_scaling={"type": "mrope", "mrope_section": [2, 3, 4]})
     assert wrong.parameter == "/rope_scaling/mrope_section"
     assert refusal("qwen2_vl_text", rope_scaling={"mrope_section": 3}).code == "type"
     found = use("glm4v_text", rope_parameters={"partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]})
     assert answers(found.addresses["axes"])["cos"].shape == (24, 8)
-    ours = use("glm4v_text")
-    assert any("state mrope_section" in note for note in ours.notes)
+    assert "state mrope_section" in refusal("glm4v_text").detail
+    # Transformers cuts off what is interleaved, and splits by the others.
+    cut = use("qwen3_vl_text", head_dim=16)
+    assert "axes" not in cut.addresses
+    assert any("state mrope_section" in note for note in cut.notes)
     ggml = use("qwen3_vl_text", rope_scaling={"mrope_section": [24, 20, 20]}, head_dim=128, options=GGML)
     assert "section_rule=interleaved-ggml" in ggml.addresses["axes"].href
 

@@ -145,7 +145,7 @@ def test_clvp_turns_values_too() -> None:
 
 
 def test_sections_that_nobody_states() -> None:
-    assert "axes" not in use("qwen2_vl_text").addresses
+    assert "axes" not in use("hunyuan_vl_text").addresses
 
 
 def test_clvp_without_rotation() -> None:
