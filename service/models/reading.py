@@ -217,3 +217,16 @@ def numeric(value: Value) -> Value:
     if abs(given) > LARGEST:
         raise Refusal(value.key, "out_of_range", f"{name_of(value)} is {echo(given)}; it is too large for float64")
     return value
+
+
+def real(value: Value) -> Value:
+    """The value as a number of one spelling: 10000 and 10000.0 are one base.
+
+    >>> real(Value(10000, "config", "/rope_theta")).value
+    10000.0
+    """
+    given = value.value
+    return Value(float(given), value.source, value.key) if type(given) is int and abs(given) <= EXACT else value
+
+
+EXACT = 2**53

@@ -32,6 +32,7 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     if not isinstance(config, Mapping):
         raise Refusal("/", "type", f"the body is {kind(config)}; the JSON object of a config.json is needed")
     if is_gguf(config):
+        _refuse_both(config)
         return gguf_plan(config, Context(options))
     name, assumed = _type_of(config, options)
     row = model_type(name)
@@ -53,6 +54,13 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
         notes=(*notes, *_of_assumed(told)),
         assumed=options.assume if told else None,
     )
+
+
+def _refuse_both(config: Mapping[str, Any]) -> None:
+    """Refuses a file that is a configuration and a header at once: they may say different things."""
+    if isinstance(config.get("model_type"), str) and "general.architecture" in config:
+        detail = "model_type is of a config.json and general.architecture of a GGUF header: leave one of them out"
+        raise Refusal("/model_type", "conflict", detail)
 
 
 def _of_file(use: Use, config: Mapping[str, Any]) -> Use:

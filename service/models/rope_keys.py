@@ -228,7 +228,13 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
         if "rope_theta" not in found:
             found["rope_theta"] = theta
         elif beside is not None and beside != found["rope_theta"].value:
-            notes.append(f"{theta.key} is {echo(beside)} and has no effect: {found['rope_theta'].key} is stated")
+            taken = found["rope_theta"]
+            why = (
+                f"{taken.key} is stated"
+                if taken.source == "config"
+                else f"the class takes {echo(taken.value)} of its own"
+            )
+            notes.append(f"{theta.key} is {echo(beside)} and has no effect: {why}")
     notes += other_share(reading)
     share = _share(reading, nested=nested)
     if share is not None:

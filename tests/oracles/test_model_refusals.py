@@ -37,8 +37,10 @@ HEADS = [
 
 # Heads of 16, for which the sections that the class assumes are too long.
 SMALL_HEADS = {"hidden_size": 64, "num_attention_heads": 4}
-SECTIONS = [(name, SMALL_HEADS) for name in ("glm4v_text", "glm_ocr_text", "qwen2_vl_text", "qwen2_5_vl_text",
-                                             "paddleocr_vl_text")]  # fmt: skip
+SECTIONS = [
+    *((name, SMALL_HEADS) for name in ("glm4v_text", "glm_ocr_text", "qwen2_vl_text", "qwen2_5_vl_text")),
+    ("paddleocr_vl_text", {**SMALL_HEADS, "head_dim": 16}),
+]
 
 
 def run(name: str, keys: Mapping[str, Any]) -> Any:

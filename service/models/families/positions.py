@@ -228,7 +228,7 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
         parameters=parameters,
         facts=facts,
         notes=tuple(row.get("notes", ())),
-        addresses=_addresses(context, row, parameters, _rows_left(facts)),
+        addresses=_addresses(context, row, parameters, _rows_left(facts, parameters)),
     )
     shape = row.get("facts", {}).get("table", ()) if use.encoding == "learned" else ()
     use = SEEN[row["seen"]](reading, context, use) if "seen" in row else use
@@ -263,10 +263,10 @@ def _fact(reading: Reading, spec: Any) -> Any:
     return _parameter(reading, spec).value
 
 
-def _rows_left(facts: Mapping[str, Any]) -> int | None:
+def _rows_left(facts: Mapping[str, Any], parameters: Mapping[str, Value]) -> int | None:
     """How many rows a table has from the first one that is read; None for one that grows, as those with a row for
     padding do, and for what has no rows."""
-    if "rows" not in facts or "padding_idx" in facts or not isinstance(facts.get("first_row"), int):
+    if "rows" not in facts or "padding_idx" in parameters or not isinstance(facts.get("first_row"), int):
         return None
     return int(facts["rows"] - facts["first_row"])
 
