@@ -75,7 +75,8 @@ def unread(header: Header) -> list[str]:
 
     llama.cpp passes over both in silence, and turns by what it assumes.
     """
-    name, notes = header.type.name, []
+    name = header.type.name
+    notes: list[str] = []
     for full in header.document:
         of, _, key = str(full).partition(".rope.")
         if not key or (of == name and key in ROTARY) or of.startswith(f"{name}."):

@@ -31,7 +31,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], list[int]]:
 @pytest.mark.parametrize("key", ["rope_scaling", "rope_parameters"])
 def test_many_keys_that_nothing_reads(counted: Callable[[Any, str], list[int]], key: str) -> None:
     compared = counted(rope_keys, "nearest")
-    [use] = plan("llama", **{key: {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4, **MANY}}).uses
+    keys: dict[str, Any] = {key: {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4, **MANY}}
+    [use] = plan("llama", **keys).uses
     assert compared[0] <= 64
     assert len(use.notes) <= 12
     assert said(use, "2992 more keys of the block are none that transformers knows")

@@ -160,7 +160,8 @@ def test_a_window_without_a_size_is_refused(name: str, keys: dict[str, Any], wor
 
 @pytest.mark.parametrize("name", ["qwen2", "qwen3"])
 def test_a_flag_that_takes_the_window_away(name: str) -> None:
-    for keys in ({"use_sliding_window": False}, {}):
+    said: tuple[dict[str, Any], ...] = ({"use_sliding_window": False}, {})
+    for keys in said:
         fault = refusal(name, layer_types=[S] * 6, sliding_window=8, **keys)
         assert fault.parameter == "/use_sliding_window"
         assert "use_sliding_window is false, and layer_types has sliding_attention" in fault.detail

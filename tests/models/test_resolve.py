@@ -340,7 +340,8 @@ def test_numbers_that_are_not_finite(value: float) -> None:
     listed = {"rope_type": "longrope", "short_factor": [value] * 8, "long_factor": [1.0] * 8}
     assert refusal("phi3", rope_scaling=listed).parameter == "/rope_scaling/short_factor/0"
     for key in ("hidden_size", "num_attention_heads", "max_position_embeddings", "partial_rotary_factor"):
-        assert refusal("phi", **{key: value}).parameter == f"/{key}"
+        keys: dict[str, Any] = {key: value}
+        assert refusal("phi", **keys).parameter == f"/{key}"
     assert refusal("mistral", sliding_window=value).parameter == "/sliding_window"
     assert refusal("dab-detr", sine_position_embedding_scale=value).parameter == "/sine_position_embedding_scale"
     header = {"general.architecture": "llama", "llama.rope.freq_base": value, "llama.embedding_length": 64,

@@ -322,7 +322,7 @@ def test_without_any_length() -> None:
         resolve({**keys, "max_position_embeddings": None, "max_seq_len": None})
 
 
-YARN_IN = {
+YARN_IN: dict[str, dict[str, Any]] = {
     "llama": {"rope_scaling": {"rope_type": "yarn"}},
     "qwen3": {"rope_parameters": {"type": "yarn", "rope_theta": 1e6, "original_max_position_embeddings": 1024}},
     "gpt_oss": {"rope_parameters": {"rope_type": "yarn"}},

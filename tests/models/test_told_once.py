@@ -1,5 +1,7 @@
 """Notes that say what is so, and spellings that make no difference."""
 
+from typing import Any
+
 import pytest
 
 from service.models import Options, Use, resolve
@@ -67,8 +69,8 @@ def test_a_type_that_gemma_3_drops_is_told_once() -> None:
         ({"rope_scaling": {"type": "linear", "factor": 2}}, {"rope_scaling": {"type": "linear", "factor": 2.0}}),
     ],
 )
-def test_one_number_is_one_address(whole: dict[str, object], real: dict[str, object]) -> None:
-    def hrefs(keys: dict[str, object]) -> list[str]:
+def test_one_number_is_one_address(whole: dict[str, Any], real: dict[str, Any]) -> None:
+    def hrefs(keys: dict[str, Any]) -> list[str]:
         return [address.href for use in plan("llama", **keys).uses for address in use.addresses.values()]
 
     assert hrefs(whole) == hrefs(real)
