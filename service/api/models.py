@@ -18,7 +18,7 @@ from service.api.query import read_pairs
 from service.api.replies import Bytes
 from service.api.resources import Resources
 from service.engine import SCHEMES
-from service.formats.json_reader import read_json
+from service.formats.python_json import read_python_json
 from service.models import Options, Plan, resolve
 from service.models.catalogue import entries, is_model, nearest_models, plan_of
 from service.models.context import PRESETS
@@ -74,7 +74,7 @@ def install(app: FastAPI, resources: Resources) -> None:
 
 
 def _plan(body: bytes | bytearray, options: Options) -> Plan:
-    config = read_json(body)
+    config = read_python_json(body)
     if not isinstance(config, dict):
         detail = "the body is no JSON object; a model's config.json is one"
         raise Problem("invalid-parameters", detail, [{"pointer": "", "code": "type", "detail": detail}])

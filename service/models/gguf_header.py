@@ -75,13 +75,14 @@ def unread(header: Header) -> list[str]:
 
     llama.cpp passes over both in silence, and turns by what it assumes.
     """
-    name, notes = header.type.name, []
+    name = header.type.name
+    notes: list[str] = []
     for full in header.document:
         of, _, key = str(full).partition(".rope.")
         if not key or (of == name and key in ROTARY) or of.startswith(f"{name}."):
             continue
         if of == name:
-            near = nearest(key, ROTARY, 1)
+            near = nearest(key, ROTARY, 1) if len(notes) < MOST_COMPARED else []
             if near:
                 detail = f"{echo(full)} is no key of llama.cpp; did you mean {name}.rope.{near[0]}?"
                 raise Refusal(header.at(full), "unknown", detail)
@@ -89,7 +90,12 @@ def unread(header: Header) -> list[str]:
             detail = f"{echo(full)} is of {of}, and general.architecture is {name}, which reads {name}.rope.{key}"
             raise Refusal(header.at(full), "conflict", detail)
         notes.append(f"{echo(full)} is read by nothing: the architecture is {name}")
-    return notes[:8]
+    more = [f"{len(notes) - MOST_NOTES} more keys of rotation are read by nothing"] if len(notes) > MOST_NOTES else []
+    return [*notes[:MOST_NOTES], *more]
+
+
+# Keys that are held against the known ones, and those that are named.
+MOST_COMPARED, MOST_NOTES = 64, 8
 
 
 def use_of(header: Header, encoding: str, **more: Any) -> Use:

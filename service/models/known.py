@@ -86,15 +86,42 @@ CALLED: Mapping[str, str] = {
     "refinedwebmodel": "falcon",
     "phi-msft": "phi",
     "mixformer-sequential": "phi",
+    "rw": "falcon",
     "xverse": "llama",
 }
 CLASS = re.compile(r"(For[A-Z]\w*|LMHeadModel|PreTrainedModel|Model)$")
 
 
 def nearest_types(name: str) -> list[str]:
-    """Known model types that the name may mean."""
-    called = CALLED.get(name.lower())
-    return nearest(name, assumable()) if called is None else [called]
+    """Known model types that the name may mean: its kin by how it begins, then those that are spelt alike.
+
+    >>> nearest_types("phi4mm"), nearest_types("lama")
+    (['phi4_multimodal', 'phi4_multimodal_audio', 'phi4_multimodal_vision'], ['llama', 'mllama', 'llama4'])
+    """
+    plain = CLASS.sub("", name[:128])
+    called = CALLED.get(plain.lower(), CALLED.get(name.lower()))
+    if called is not None:
+        return [called]
+    return list(dict.fromkeys([*_kin(plain), *nearest(name, assumable())]))[:3]
+
+
+def _kin(name: str) -> list[str]:
+    """Known types that begin with the first word of the name, or that the name begins with; most in common first."""
+    plain = _plain(name[:64])
+    word = re.match("[a-z]*", re.split("[-_. ]", name.lower())[0])
+    first = len(word.group()) if word is not None else 0
+    found = []
+    for each in assumable():
+        other = _plain(each)
+        common = next((at for at, pair in enumerate(zip(plain, other, strict=False)) if pair[0] != pair[1]), -1)
+        common = min(len(plain), len(other)) if common < 0 else common
+        if common >= max(first, 3) or (common == len(other) and common > 3):
+            found.append((-common, common < len(other), abs(len(other) - len(plain)), each))
+    return [each for _, _, _, each in sorted(found)]
+
+
+def _plain(name: str) -> str:
+    return re.sub("[-_. ]", "", name).lower()
 
 
 def type_of_class(architecture: object) -> str | None:
@@ -105,12 +132,12 @@ def type_of_class(architecture: object) -> str | None:
     """
     if not isinstance(architecture, str):
         return None
-    return _by_class().get(CLASS.sub("", architecture[:128]).lower())
+    return _by_class().get(CLASS.sub("", architecture[:128]).lower()) if CLASS.search(architecture[:128]) else None
 
 
 @lru_cache(maxsize=1)
 def _by_class() -> Mapping[str, str]:
-    return {re.sub("[-_.]", "", name).lower(): name for name in names()}
+    return {_plain(name): name for name in names()}
 
 
 @lru_cache(maxsize=1024)

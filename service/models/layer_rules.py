@@ -99,6 +99,9 @@ def _list(reading: Reading, rule: Rule) -> list[str]:
 
 def numbers_of(listed: Value) -> list[int]:
     """The entries of a list of layers: whole numbers from 0."""
+    if len(listed.value) > MOST_LAYERS:
+        detail = f"{listed.key.rpartition('/')[2]} has {len(listed.value)} entries; {MOST_LAYERS} at most"
+        raise Refusal(listed.key, "shape", detail, limit=MOST_LAYERS, requested=len(listed.value))
     entries = enumerate(listed.value)
     return [whole(Value(each, listed.source, f"{listed.key}/{place}"), 0, MOST_LAYERS).value for place, each in entries]
 

@@ -6,6 +6,7 @@ contradict each other are refused with their pointers.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite, isnan
 from typing import Any
 
 from service.engine.errors import Refusal
@@ -210,6 +211,22 @@ def numeric(value: Value) -> Value:
     given = value.value
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         raise Refusal(value.key, "type", f"{name_of(value)} is {kind(given)} ({echo(given)}); a number is needed")
+    if isinstance(given, float) and not isfinite(given):
+        detail = f"{name_of(value)} is {'NaN' if isnan(given) else 'infinite'}; a finite number is needed"
+        raise Refusal(value.key, "out_of_range", detail)
     if abs(given) > LARGEST:
         raise Refusal(value.key, "out_of_range", f"{name_of(value)} is {echo(given)}; it is too large for float64")
     return value
+
+
+def real(value: Value) -> Value:
+    """The value as a number of one spelling: 10000 and 10000.0 are one base.
+
+    >>> real(Value(10000, "config", "/rope_theta")).value
+    10000.0
+    """
+    given = value.value
+    return Value(float(given), value.source, value.key) if type(given) is int and abs(given) <= EXACT else value
+
+
+EXACT = 2**53

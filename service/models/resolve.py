@@ -13,6 +13,7 @@ from service.models.known import ModelType, assumable, known, model_type, neares
 from service.models.misspelt import misspelt
 from service.models.multimodal import with_positions
 from service.models.nearest import echo
+from service.models.older_parts import of_older_names, stated_as
 from service.models.plan import Plan, Use
 from service.models.reading import Reading, kind, pointer
 from service.models.roles import own_role, role_of_part
@@ -32,6 +33,7 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     if not isinstance(config, Mapping):
         raise Refusal("/", "type", f"the body is {kind(config)}; the JSON object of a config.json is needed")
     if is_gguf(config):
+        _refuse_both(config)
         return gguf_plan(config, Context(options))
     name, assumed = _type_of(config, options)
     row = model_type(name)
@@ -53,6 +55,13 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
         notes=(*notes, *_of_assumed(told)),
         assumed=options.assume if told else None,
     )
+
+
+def _refuse_both(config: Mapping[str, Any]) -> None:
+    """Refuses a file that is a configuration and a header at once: they may say different things."""
+    if isinstance(config.get("model_type"), str) and "general.architecture" in config:
+        detail = "model_type is of a config.json and general.architecture of a GGUF header: leave one of them out"
+        raise Refusal("/model_type", "conflict", detail)
 
 
 def _of_file(use: Use, config: Mapping[str, Any]) -> Use:
@@ -105,8 +114,12 @@ def unknown_type(where: str, name: str, within: str = "", more: str = "") -> Ref
     if name in assumable():
         detail = f"{what} {name} is the code of a repository's own; assume={name} reads the keys as that code does"
         return Refusal(where, "unknown", detail)
-    near = nearest_types(name)
-    hint = f"; nearest are {', '.join(near)}" if near else ""
+    of_class = type_of_class(name)
+    if of_class is not None:
+        hint = f": it is the name of a class, whose model_type is {of_class}"
+    else:
+        near = nearest_types(name)
+        hint = f"; nearest are {', '.join(near)}" if near else ""
     detail = f"{what} {echo(name)} is not known{hint}"
     if within:
         detail += f"; the whole is read as {within} already, and parts within must name a known type"
@@ -149,7 +162,7 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
     if reading.type.rule.get("crosses") and all(use.role != "cross-attention" for use in uses):
         uses.append(cross_attention(reading, context))
     uses = with_positions(reading, parts, context, uses)
-    said = misspelt(reading)
+    said = [*misspelt(reading), *of_older_names(reading)]
     return [replace(uses[0], notes=(*uses[0].notes, *said)), *uses[1:]] if uses and said else uses
 
 
@@ -178,8 +191,9 @@ def _unknown(reading: Reading, context: Context, depth: int) -> Use:
 
 def _part(reading: Reading, key: str, part: Mapping[str, Any], context: Context) -> Reading | None:
     """The configuration within; a default one where the file has none; None where the class can do without."""
-    given = reading.document.get(key)
-    where = reading.at(key)
+    stated = stated_as(reading, key)
+    given = reading.document.get(stated)
+    where = reading.at(stated)
     rule = reading.type.rule
     passed = _passed_down(reading, key)
     assumed = {**part.get("given", {}), **passed}
@@ -190,7 +204,7 @@ def _part(reading: Reading, key: str, part: Mapping[str, Any], context: Context)
             return None
         return _within(reading, {}, where, _own_type(part, rule), assumed)
     if not isinstance(given, dict):
-        raise Refusal(where, "type", f"{key} is {kind(given)}; a JSON object is needed, or null")
+        raise Refusal(where, "type", f"{stated} is {kind(given)}; a JSON object is needed, or null")
     # What a class makes a part with stands for the whole part, unless the class merges it.
     kept = assumed if rule.get("merges") else passed
     row = _part_type(part, given, where, rule)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from service.engine.errors import Refusal
 from service.models.layers import WITHOUT_ATTENTION, layer_types, unpadded
+from service.models.nearest import echo
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
-from service.models.rope_checks import refuse_labels
+from service.models.rope_checks import SCALING, refuse_labels
 from service.models.rope_keys import (
     Block,
     Found,
@@ -55,7 +56,9 @@ def _plain(reading: Reading, labels: Sequence[str]) -> Found:
     refuse_labels(raw, labels, "the RoPE block")
     beside = [key for key in raw if key not in nested and raw[key].value is not None]
     if beside:
-        notes.append(f"{', '.join(beside)} beside the types of layer have no effect")
+        more = f" and {len(beside) - 8} more" if len(beside) > 8 else ""
+        named = ", ".join(echo(key) for key in beside[:8])
+        notes.append(f"{named}{more} beside the types of layer have no effect")
     return Found({label: _of_label(reading, raw, label, theta) for label in nested}, notes)
 
 
@@ -147,8 +150,10 @@ def _two_bases(reading: Reading, _labels: Sequence[str]) -> Found:
 def _without_old_type(scaling: Keys, inner: Keys, notes: list[str]) -> Keys:
     """The class has set `rope_type` before it reads the block: the older `type` comes too late."""
     if "type" in scaling and "rope_type" not in scaling:
-        notes.append("rope_scaling has type and not rope_type: the class drops it, and does not scale")
-        return {key: value for key, value in scaling.items() if key != "type"} | (
+        lost = sorted(key for key in scaling if key in SCALING) if "rope_type" not in inner else []
+        more = f": {', '.join(lost)} {'has' if len(lost) == 1 else 'have'} no effect" if lost else ""
+        notes.append(f"rope_scaling has type and not rope_type: the class drops it, and does not scale{more}")
+        return {key: value for key, value in scaling.items() if key != "type" and key not in lost} | (
             {"rope_type": inner["rope_type"]} if "rope_type" in inner else {}
         )
     return scaling

@@ -16,7 +16,7 @@ from service.models.reading import Reading, pointer
 
 WORDS = ("rope_type", "type")
 # Keys that scale, by any type; the amplitudes of PhiMoE have a note of their own.
-_SCALING = {name for names in TAKES.values() for name in names} & {*KEYS} - {"short_mscale", "long_mscale"}
+SCALING = {name for names in TAKES.values() for name in names} & {*KEYS} - {"short_mscale", "long_mscale"}
 
 
 def no_object(where: str, labels: Sequence[str]) -> str:
@@ -58,7 +58,7 @@ def refuse_two_types(reading: Reading, given: Value, older: Value | None) -> Non
 def unused(block: Mapping[str, Value], kind_of: Value) -> list[str]:
     """Keys of other types of RoPE than the block's own."""
     taken = TAKES.get(str(kind_of.value), ())
-    unused = [value.key for key, value in block.items() if value.source == "config" and key in _SCALING - {*taken}]
+    unused = [value.key for key, value in block.items() if value.source == "config" and key in SCALING - {*taken}]
     if not unused:
         return []
     why = f"the rope type is {echo(kind_of.value)}"
@@ -85,7 +85,7 @@ def refuse_null_type(reading: Reading, key: str) -> None:
     if not isinstance(given, dict):
         return
     for name in WORDS:
-        scales = [each for each in _SCALING if given.get(each) is not None]
+        scales = [each for each in SCALING if given.get(each) is not None]
         if name in given and given[name] is None and scales and not any(given.get(each) for each in WORDS):
             detail = f"{name} is null beside {', '.join(sorted(scales))}: say which type it is; default does not scale"
             raise Refusal(pointer(reading.at(key), name), "type", detail)

@@ -40,6 +40,8 @@ KNOWN = tuple(dict.fromkeys([*KEYS, *BESIDE]))
 LISTS = ("short_factor", "long_factor", "divisors", "frequencies", "mrope_section", "xdrope_section")
 FLAGS = ("truncate", "mrope_interleaved", "interleaved", "finetuned")
 TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
+# Keys of a block that are held against the known ones, those that are named, and pairs of the widest head.
+MOST_UNKNOWN, MOST_NOTES, MOST_PAIRS = 64, 8, 512
 SCALED_FOR = ("llama3", "yarn", "longrope")
 
 
@@ -107,18 +109,20 @@ def raw_block(reading: Reading, notes: list[str]) -> Keys:
 
 
 def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
-    """The block without what is null; refuses keys that are misspelt, and objects where none belongs."""
+    """The block without what is null; refuses keys that are misspelt, and objects where none belongs.
+
+    A factor of null stays, which is another thing than none: `completed` takes it away.
+    """
     for key, value in block.items():
         if isinstance(value.value, dict):
             raise Refusal(value.key, "unknown", f"{echo(key)} is an object, and {no_object(where, labels)}")
-        if key not in KNOWN:
-            near = nearest(key, KNOWN, 1)
-            if near:
-                detail = f"{echo(key)} is not a key of {where}; did you mean {near[0]}?"
-                raise Refusal(value.key, "unknown", detail)
-        elif value.value is not None:
+        if key in KNOWN and value.value is not None:
             _refuse_type(key, value)
-    return {key: value for key, value in block.items() if value.value is not None}
+    for key in _unknown(block)[:MOST_UNKNOWN]:
+        near = nearest(key, KNOWN, 1)
+        if near:
+            raise Refusal(block[key].key, "unknown", f"{echo(key)} is not a key of {where}; did you mean {near[0]}?")
+    return {key: value for key, value in block.items() if value.value is not None or key == "factor"}
 
 
 def _refuse_type(key: str, value: Value) -> None:
@@ -126,6 +130,9 @@ def _refuse_type(key: str, value: Value) -> None:
     if key in LISTS:
         if not isinstance(value.value, list):
             raise Refusal(value.key, "type", f"{key} is {kind(value.value)}; a list of numbers is needed")
+        if len(value.value) > MOST_PAIRS:
+            detail = f"{key} has {len(value.value)} entries; an entry for each pair that turns is needed"
+            raise Refusal(value.key, "shape", detail, limit=MOST_PAIRS, requested=len(value.value))
         for place, each in enumerate(value.value):
             numeric(Value(each, value.source, f"{value.key}/{place}"))
     elif key in FLAGS:
@@ -135,10 +142,16 @@ def _refuse_type(key: str, value: Value) -> None:
         numeric(value)
 
 
+def _unknown(block: Keys) -> list[str]:
+    return [key for key in block if key not in KNOWN]
+
+
 def _ignored(block: Keys) -> list[str]:
-    return [
-        f"{value.key} is no key that transformers knows: ignored" for key, value in block.items() if key not in KNOWN
-    ]
+    """A note for each of the first keys that nothing reads, and how many more there are."""
+    unknown = _unknown(block)
+    said = [f"{echo(block[key].key)} is no key that transformers knows: ignored" for key in unknown[:MOST_NOTES]]
+    more = len(unknown) - MOST_NOTES
+    return [*said, f"{more} more keys of the block are none that transformers knows: ignored"] if more > 0 else said
 
 
 def _named_type(reading: Reading, block: Keys) -> Value:
@@ -201,17 +214,27 @@ def theta_of(reading: Reading, key: str, default: Any) -> Value:
 
 def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: bool) -> Block:
     """A flat block with its type, its base, its share of the head and its trained length filled in."""
+    stated = "factor" in block
+    block = {key: value for key, value in block.items() if value.value is not None}
     notes = _ignored(block)
     found = {key: value for key, value in block.items() if key in KNOWN and key != "type"}
     found["rope_type"] = _named_type(reading, block)
     notes += unused(block, found["rope_type"])
     notes += failing(reading, block, found["rope_type"])
+    if not stated and found["rope_type"].value == "yarn":
+        _refuse_yarn_without_factor(found["rope_type"])
     if theta is not None:
-        stated = reading.document.get(theta.key.rpartition("/")[2])
+        beside = reading.document.get(theta.key.rpartition("/")[2])
         if "rope_theta" not in found:
             found["rope_theta"] = theta
-        elif stated is not None and stated != found["rope_theta"].value:
-            notes.append(f"{theta.key} is {echo(stated)} and has no effect: {found['rope_theta'].key} is stated")
+        elif beside is not None and beside != found["rope_theta"].value:
+            taken = found["rope_theta"]
+            why = (
+                f"{taken.key} is stated"
+                if taken.source == "config"
+                else f"the class takes {echo(taken.value)} of its own"
+            )
+            notes.append(f"{theta.key} is {echo(beside)} and has no effect: {why}")
     notes += other_share(reading)
     share = _share(reading, nested=nested)
     if share is not None:
@@ -224,6 +247,14 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
         notes.append("truncate is ignored: transformers reads it beside the types of layer, not within one")
         del found["truncate"]
     return Block(found, nested, tuple(notes))
+
+
+def _refuse_yarn_without_factor(named: Value) -> None:
+    detail = (
+        "factor is missing: yarn is not built without it; null makes it max_position_embeddings over "
+        "original_max_position_embeddings"
+    )
+    raise Refusal(pointer(named.key.rpartition("/")[0], "factor"), "missing", detail)
 
 
 def _refuse_lacking(reading: Reading, found: Keys) -> None:

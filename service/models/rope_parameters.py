@@ -10,7 +10,7 @@ from service.models.nearest import echo
 from service.models.per_layer import KEY
 from service.models.plan import Value
 from service.models.presets import behaviour
-from service.models.reading import MOST, Reading, numeric, pointer
+from service.models.reading import MOST, Reading, numeric, pointer, real
 from service.models.rope_keys import Block
 
 LEAST_BASE, MOST_BASE = 1e-19, 1e100
@@ -34,7 +34,7 @@ def head_width(reading: Reading, label: str | None) -> Value:
         given = reading.integer(key, 0)
         if given is not None and given.value:
             return given
-        if given is not None and given.source == "config" and key != "head_dim":
+        if given is not None and given.source == "config":
             return reading.needed(key)
     if label in rule.get("head_rest", {}):
         return _rest(reading, *rule["head_rest"][label])
@@ -135,7 +135,15 @@ def parameters_of(
             f"transformers fails on {block.rope_type} here; the plan is what the file says, for heads of "
             f"{found['dim'].value}"
         )
+    found = {name: real(value) if name in REALS else value for name, value in found.items()}
     return {**found, **_convention(reading, block, context, notes)}, notes
+
+
+# Parameters that are no whole numbers, though files may spell them so.
+REALS = (
+    *("base", "factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"),
+    *("attention_factor", "partial_rotary_factor", "alpha", "short_mscale", "long_mscale"),
+)
 
 
 def _base_in_vllm(reading: Reading) -> dict[str, Value]:

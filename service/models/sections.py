@@ -52,4 +52,8 @@ def sections_address(
     except Refusal as error:
         if sections.source == "config":
             raise
-        return {}, [f"the sections that the class assumes do not fit: {error}; state mrope_section"]
+        detail = f"the sections that the class assumes do not fit: {error}; state mrope_section"
+        if convention.get("section_rule") != "interleaved":
+            # It splits the tables by them, whatever the positions; what is interleaved is cut off.
+            raise Refusal(sections.key, "conflict", detail) from None
+        return {}, [detail]

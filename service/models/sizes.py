@@ -2,6 +2,7 @@
 
 {"key": "d_model"}                           what the key says
 {"key": "max_position_embeddings", "plus": 2}
+{"key": "context_length", "or": "prediction_length", "less": "label_length"}   another key where it is null; minus a key
 {"key": "hidden_size", "times": 2}, {"key": "hidden_size", "over": 2}
 {"ratio": ["hidden_size", "num_attention_heads"]}
 {"grid": ["image_size", "patch_size"], "plus": 1}   patches of a picture, and what stands before them
@@ -38,7 +39,10 @@ def size(reading: Reading, spec: Any) -> Value:
     for word, step in _STEPS.items():
         if word in spec:
             found = found.replaced(step(found.value, spec[word]))
-    if not 0 <= found.value <= MOST_ROWS:
+    if "less" in spec:
+        found = _less(reading, found, spec["less"])
+    least = -MOST_ROWS if spec.get("times", 1) < 0 else 0
+    if not least <= found.value <= MOST_ROWS:
         name = found.key.rpartition("/")[2]
         raise Refusal(found.key, "out_of_range", f"{name} makes a table of {found.value} rows", limit=MOST_ROWS)
     return found
@@ -51,6 +55,14 @@ _STEPS: Mapping[str, Callable[[int, int], int]] = {
 }
 
 
+def _less(reading: Reading, found: Value, key: str) -> Value:
+    less = reading.needed(key, 0)
+    if less.value > found.value:
+        name = found.key.rpartition("/")[2]
+        raise Refusal(less.key, "conflict", f"{key} is {less.value} and {name} {found.value}: it must not be longer")
+    return found.replaced(found.value - less.value)
+
+
 def _part(reading: Reading, key: str) -> Reading:
     """A configuration within, or what the class makes of none."""
     part, document = reading.type.parts[key], reading.object(key)
@@ -60,7 +72,8 @@ def _part(reading: Reading, key: str) -> Reading:
 
 def _term(reading: Reading, spec: Mapping[str, Any]) -> Value:  # noqa: PLR0911 - a line a word
     if "key" in spec:
-        return _stated(reading, spec["key"])
+        other = spec.get("or")
+        return _stated(reading, other if other and reading.integer(spec["key"], 0) is None else spec["key"])
     if "ratio" in spec:
         whole_width, parts = (reading.needed(key) for key in spec["ratio"])
         return whole_width.replaced(whole_width.value // parts.value)
@@ -98,12 +111,24 @@ def _stated(reading: Reading, key: str) -> Value:
 def grid(reading: Reading, picture: str, patch: str) -> tuple[str, tuple[int, int]]:
     """(the key, patches along each axis) of a picture; both sizes may be one number or a list of one for each axis."""
     pictures, patches = (numbers(reading, key) for key in (picture, patch))
+    for place, given in (pictures, patches):
+        _refuse_axes(reading, place, given)
     long, short = (_plane(each[1]) for each in (pictures, patches))
     counts = long[0] // short[0], long[1] // short[1]
     if not all(counts):
         detail = f"{picture} {list(long)} is smaller than {patch} {list(short)}: the picture has no patch"
         raise Refusal(pictures[0], "conflict", detail)
     return pictures[0], counts
+
+
+def _refuse_axes(reading: Reading, place: str, given: tuple[int, ...]) -> None:
+    """Refuses a list of more axes than the class's own, which has frames beside height and width where it has three."""
+    key = place.rpartition("/")[2]
+    own = reading.type.fields.get(key, reading.given.get(key))
+    most = max(2, len(own) if isinstance(own, (list, tuple)) else 1)
+    if len(given) > most:
+        needed = "one number, or height and width" if most == 2 else f"{most} numbers at most"
+        raise Refusal(place, "shape", f"{key} has {len(given)} entries: {needed}", limit=most, requested=len(given))
 
 
 def _plane(given: tuple[int, ...]) -> tuple[int, int]:

@@ -1,8 +1,10 @@
 """Which keys a query of a layer may see, and the mask of this service that says so."""
 
+from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.layers import of_kinds
+from service.models.nearest import echo
 from service.models.plan import Address, Value, Window
 from service.models.reading import Reading
 
@@ -28,9 +30,24 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
     slides = rule.get("slides") if label is None else rule.get("slides") == "all" and label == "full_attention"
     key = rule.get("window", "sliding_window")
     size = reading.integer(key, 0) if label in SLIDING or slides else None
-    if size is None or (rule.get("window_if") and not reading.flag(rule["window_if"])):
+    off = bool(rule.get("window_if")) and not reading.flag(rule["window_if"])
+    if label == "sliding_attention" and (size is None or off):
+        _refuse_no_size(reading, key, rule["window_if"] if size is not None else key)
+    if size is None or off:
         return None, None
     return _both_ways(reading, size, context) or _before(reading, size)
+
+
+def _refuse_no_size(reading: Reading, key: str, because: str) -> None:
+    """Refuses layers that slide by a window without a size, on which transformers fails; other code sees all there."""
+    if reading.preset == "llama.cpp" or reading.vllm is not None:
+        return
+    found = reading.find(because)
+    said = "missing" if found is None else "null" if found.value is None else echo(found.value).lower()
+    listed = of_kinds(reading) and reading.says("layer_types")
+    kinds = "layer_types has sliding_attention" if listed else f"{reading.type.name} has layers that slide"
+    detail = f"{because} is {said}, and {kinds}: transformers fails on a window without a size; state {key}, 1 or more"
+    raise Refusal(reading.at(because) if found is None else found.key, "conflict", detail)
 
 
 def _both_ways(reading: Reading, size: Value, context: Context) -> tuple[Window, Value] | None:
@@ -57,7 +74,11 @@ def _before(reading: Reading, size: Value) -> tuple[Window | None, Value | None]
         size = size.replaced(size.value // rule["window_divided"])
     if reading.vllm and "window_more" in reading.vllm:
         size = size.replaced(size.value + reading.vllm["window_more"])
-    return (None, None) if size.value == 0 else (Window("sliding", size.value), size)
+    if size.value == 0:
+        key = rule.get("window", "sliding_window")
+        _refuse_no_size(reading, key, key)
+        return None, None
+    return Window("sliding", size.value), size
 
 
 def asked_for(reading: Reading) -> bool:

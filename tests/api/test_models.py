@@ -183,3 +183,13 @@ def test_every_checkpoint_has_a_whole_plan(name: str, direct: Client) -> None:
     for use in uses:
         if "frequencies" in use["addresses"]:
             assert direct.request("HEAD", use["addresses"]["frequencies"]["href"]).status_code == 200
+
+
+def test_pythons_infinity(client: Client) -> None:
+    """As transformers writes it for hybrids of Mamba; a key that positions follow from must be finite."""
+    body = b'{"model_type": "falcon_h1", "time_step_limit": [0.0, Infinity], "note": "NaN", "x": [-Infinity, NaN]}'
+    assert raw(client, body).status_code == 200
+    answer = raw(client, b'{"model_type": "llama", "rope_theta": Infinity}')
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/rope_theta")
+    for broken in (b'{"model_type": "llama", "x": Infinity', b'{"model_type": "llama", "x": infinity}'):
+        assert raw(client, broken).status_code == 400

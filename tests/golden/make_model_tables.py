@@ -3,7 +3,8 @@
 Writes `service/models/facts/tables.json`. Each model type is built with its default configuration on PyTorch's meta
 device (shapes without numbers), and every trained tensor whose name speaks of positions is taken down. Which keys of
 the configuration its sizes follow from is found by trying: a key is doubled, and the sizes must move with it. Where a
-position of a token begins in the table is read from the module (`offset`, `padding_idx`).
+position of a token begins in the table is read from the module (`offset`, `padding_idx`), or from the position ids that
+the module around it keeps.
 """
 
 import importlib.metadata
@@ -32,7 +33,7 @@ SIZES = re.compile(
     r"(hidden_size|d_model|n_embd|dim$|embedding_size|positions|position_embeddings|max_.*(len|length|pos_emb|patches)|"
     r"image_size|img_size|patch_size|num_frames|tubelet_size|block_size|seq_len|context_length|num_patches|window_size|n_ctx|"
     r"position_embedding_size|num_position|pos_emb_|temporal|head_dim|_stride|pos_embed|num_mel|max_length|num_queries|coordinate_size|"
-    r"shape_size|input_size|grid_size)"
+    r"shape_size|input_size|grid_size|num_hash_buckets)"
 )
 PICTURE = re.compile(r"(image_size|input_size|img_size)$")
 PATCH = ("patch_size", "patch_stride", "tubelet_size")
@@ -106,6 +107,17 @@ def tables(model: Any) -> dict[str, dict[str, Any]]:
             entry["offset"] = module.offset
         found[plain] = entry
     return found
+
+
+def first_position(model: Any, name: str) -> int:
+    """The first of the position ids kept beside a table, for which the module that keeps them is built anew."""
+    keeper = model.get_submodule(name.removesuffix(".weight").rpartition(".")[0])
+    if not isinstance(getattr(keeper, "position_ids", None), library("torch").Tensor):
+        return 0
+    try:
+        return int(type(keeper)(model.config).position_ids.flatten()[0])
+    except (AttributeError, TypeError):  # one that takes another or more than the configuration keeps ids from 0
+        return 0
 
 
 def sizes(config: Any) -> dict[str, int]:
@@ -211,7 +223,9 @@ def rows_of(model_type: str, by_config: dict[str, list[Any]]) -> Iterator[dict[s
     after = moved(model_type, by_config, before, sizes(config)) if before else {}
     for name, entry in before.items():
         shape = [explained(name, axis, size, config, after) for axis, size in enumerate(entry["shape"])]
-        yield {"tensor": name.removesuffix(".weight"), **entry, "shape": shape}
+        first = 0 if "padding_idx" in entry else first_position(model, name)
+        begins = {"offset": first} if first else {}
+        yield {"tensor": name.removesuffix(".weight"), **entry, **begins, "shape": shape}
 
 
 def mentioned() -> set[str]:

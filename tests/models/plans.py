@@ -70,3 +70,11 @@ def inv_freq(base: float, width: int) -> NDArray[np.float64]:
 def said(of: Use, words: str) -> bool:
     """Whether one of its notes says so."""
     return any(words in note for note in of.notes)
+
+
+def refused(config: object, options: Options | None = None) -> tuple[str, str]:
+    """Where a whole file is refused, and why."""
+    with pytest.raises(Refusal) as found:
+        resolve(config, options or Options())
+    (fault,) = found.value.faults
+    return fault.parameter, fault.detail

@@ -132,9 +132,46 @@ def test_no_window() -> None:
         found = use("mistral", options=Options(length=5), **({"sliding_window": None} | keys))
         assert found.window is None
         np.testing.assert_array_equal(answers(found.addresses["mask"])["mask"], np.tri(5, dtype=bool))
-    assert use("starcoder2", sliding_window=0).window is None
     assert use("qwen3_moe", use_sliding_window=False, sliding_window=8).window is None
-    assert use("gemma2", S, sliding_window=None).window is None
+
+
+FAILING = [
+    ("gemma2", {"sliding_window": None}, "sliding_window is null, and gemma2 has layers that slide"),
+    ("gpt_oss", {"sliding_window": 0}, "sliding_window is 0, and gpt_oss has layers that slide"),
+    ("cohere2", {"sliding_window": None, "layer_types": [S] * 6}, "is null, and layer_types has sliding_attention"),
+    ("gemma3_text", {"sliding_window": None, "layer_types": [F] * 5 + [S]}, "is null, and layer_types has"),
+    ("gemma3n_text", {"sliding_window": None}, "sliding_window is null, and gemma3n_text has"),
+    ("lara_mini", {"sliding_window": None, "layer_types": [S] * 6}, "sliding_window is null, and layer_types has"),
+    ("flint", {"sliding_window": None}, "sliding_window is null, and flint has"),
+    ("mimo_v2_flash", {"sliding_window": None}, "sliding_window is null, and mimo_v2_flash has"),
+    ("mistral", {"sliding_window": 0}, "sliding_window is 0, and mistral has layers that slide"),
+    ("starcoder2", {"sliding_window": 0}, "sliding_window is 0, and starcoder2 has layers that slide"),
+    ("olmo3", {"sliding_window": 0, "layer_types": [S] * 6}, "sliding_window is 0, and layer_types has"),
+]
+
+
+@pytest.mark.parametrize(("name", "keys", "words"), FAILING)
+def test_a_window_without_a_size_is_refused(name: str, keys: dict[str, Any], words: str) -> None:
+    fault = refusal(name, **keys)
+    assert (fault.parameter, fault.code) == ("/sliding_window", "conflict")
+    assert words in fault.detail
+    assert "transformers fails on a window without a size; state sliding_window" in fault.detail
+
+
+@pytest.mark.parametrize("name", ["qwen2", "qwen3"])
+def test_a_flag_that_takes_the_window_away(name: str) -> None:
+    said: tuple[dict[str, Any], ...] = ({"use_sliding_window": False}, {})
+    for keys in said:
+        fault = refusal(name, layer_types=[S] * 6, sliding_window=8, **keys)
+        assert fault.parameter == "/use_sliding_window"
+        assert "use_sliding_window is false, and layer_types has sliding_attention" in fault.detail
+
+
+def test_a_window_without_a_size_elsewhere() -> None:
+    """vLLM's and llama.cpp's code sees all there."""
+    for preset in ("vllm", "llama.cpp"):
+        assert use("gemma2", S, sliding_window=None, options=Options(preset=preset)).window is None
+        assert use("mistral", sliding_window=0, options=Options(preset=preset)).window is None
 
 
 def test_windows_both_ways() -> None:

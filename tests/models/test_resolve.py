@@ -1,6 +1,7 @@
 """From a configuration to a plan: types, parts, sizes, presets."""
 
 import json
+import math
 import sys
 from typing import Any
 
@@ -10,16 +11,9 @@ import pytest
 from service.engine.errors import Refusal
 from service.models import Options, Use, resolve
 from service.models.known import assumable, names
-from tests.models.plans import answers, frequencies, inv_freq, plan, refusal, sources, use, values
+from tests.models.plans import answers, frequencies, inv_freq, plan, refusal, refused, sources, use, values
 
 VLLM, GGML = Options(preset="vllm"), Options(preset="llama.cpp")
-
-
-def refused(config: object, options: Options | None = None) -> tuple[str, str]:
-    with pytest.raises(Refusal) as found:
-        resolve(config, options or Options())
-    (fault,) = found.value.faults
-    return fault.parameter, fault.detail
 
 
 # Model types
@@ -40,6 +34,31 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
 )
 def test_a_type_that_repositories_call_otherwise(name: str, near: str) -> None:
     assert f"nearest are {near};" in refused({"model_type": name})[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("phi4mm", "phi4_multimodal"),
+        ("llava_llama", "llava,"),
+        ("kimi_vl", "kimi_"),
+        ("bailing_moe", "bailing_"),
+        ("jina_bert", "jina_embeddings_v3"),
+        ("deepseek_vl_v2", "deepseek_vl,"),
+        ("mpt-7b", "mpt"),
+        ("InternVLChatModel", "internvl"),
+        ("RWForCausalLM", "falcon;"),
+        ("qwen2.5", "qwen2_5_"),
+    ],
+)
+def test_the_kin_of_a_type_come_first(name: str, near: str) -> None:
+    assert f"is not known; nearest are {near}" in refused({"model_type": name})[1]
+
+
+def test_the_name_of_a_class_is_no_type() -> None:
+    for name, of in (("Qwen2ForCausalLM", "qwen2"), ("BertModel", "bert")):
+        detail = refused({"model_type": name})[1]
+        assert f"model_type {name} is not known: it is the name of a class, whose model_type is {of};" in detail
 
 
 def test_a_type_that_architectures_tells() -> None:
@@ -256,14 +275,17 @@ def test_sections() -> None:
     position = np.array([1, 1, 2, 2, 2, 3, 3, 3])
     np.testing.assert_allclose(table[23, :8], np.cos(position * inv_freq(1e6, 16)), atol=1e-6)
     assert "axes" not in use("llama").addresses
-    assert "axes" not in use("qwen2_vl_text").addresses
+    assert refusal("qwen2_vl_text").parameter == "/rope_parameters/mrope_section"
     wrong = refusal("qwen2_vl_text", rope_scaling={"type": "mrope", "mrope_section": [2, 3, 4]})
     assert wrong.parameter == "/rope_scaling/mrope_section"
     assert refusal("qwen2_vl_text", rope_scaling={"mrope_section": 3}).code == "type"
     found = use("glm4v_text", rope_parameters={"partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]})
     assert answers(found.addresses["axes"])["cos"].shape == (24, 8)
-    ours = use("glm4v_text")
-    assert any("state mrope_section" in note for note in ours.notes)
+    assert "state mrope_section" in refusal("glm4v_text").detail
+    # Transformers cuts off what is interleaved, and splits by the others.
+    cut = use("qwen3_vl_text", head_dim=16)
+    assert "axes" not in cut.addresses
+    assert any("state mrope_section" in note for note in cut.notes)
     ggml = use("qwen3_vl_text", rope_scaling={"mrope_section": [24, 20, 20]}, head_dim=128, options=GGML)
     assert "section_rule=interleaved-ggml" in ggml.addresses["axes"].href
 
@@ -305,3 +327,23 @@ def test_addresses_answer_with_what_the_model_computes() -> None:
     assert rotation.method == "POST"
     assert rotation.href.startswith("/v1/apply/rope?base=100000.0&rope_type=default&pairing=half&arithmetic=float32")
     assert plan("llama").document() == plan("llama").document()
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_numbers_that_are_not_finite(value: float) -> None:
+    """As Python's JSON has them: nothing to say where nothing positional reads them, else refused by their pointers."""
+    assert plan("falcon_h1", time_step_limit=[0.0, value], x={"y": value}).uses
+    for key, block in (("rope_theta", {}), ("factor", {"rope_type": "linear"})):
+        fault = refusal("llama", rope_parameters={"rope_theta": 1e4, **block, key: value})
+        assert fault.parameter == f"/rope_parameters/{key}"
+        assert "a finite number is needed" in fault.detail
+    listed = {"rope_type": "longrope", "short_factor": [value] * 8, "long_factor": [1.0] * 8}
+    assert refusal("phi3", rope_scaling=listed).parameter == "/rope_scaling/short_factor/0"
+    for key in ("hidden_size", "num_attention_heads", "max_position_embeddings", "partial_rotary_factor"):
+        keys: dict[str, Any] = {key: value}
+        assert refusal("phi", **keys).parameter == f"/{key}"
+    assert refusal("mistral", sliding_window=value).parameter == "/sliding_window"
+    assert refusal("dab-detr", sine_position_embedding_scale=value).parameter == "/sine_position_embedding_scale"
+    header = {"general.architecture": "llama", "llama.rope.freq_base": value, "llama.embedding_length": 64,
+              "llama.attention.head_count": 4, "llama.block_count": 2}  # fmt: skip
+    assert refused(header)[0] == "/llama.rope.freq_base"

@@ -311,9 +311,41 @@ def test_a_class_that_does_not_read_rope_scaling() -> None:
 
 
 def test_without_any_length() -> None:
-    keys = {"model_type": "dbrx", "d_model": 64, "n_heads": 4, "n_layers": 2, "rope_scaling": {"type": "yarn"}}
+    keys = {
+        "model_type": "dbrx",
+        "d_model": 64,
+        "n_heads": 4,
+        "n_layers": 2,
+        "rope_scaling": {"type": "yarn", "factor": None},
+    }
     with pytest.raises(Refusal, match="original_max_position_embeddings is missing"):
         resolve({**keys, "max_position_embeddings": None, "max_seq_len": None})
+
+
+YARN_IN: dict[str, dict[str, Any]] = {
+    "llama": {"rope_scaling": {"rope_type": "yarn"}},
+    "qwen3": {"rope_parameters": {"type": "yarn", "rope_theta": 1e6, "original_max_position_embeddings": 1024}},
+    "gpt_oss": {"rope_parameters": {"rope_type": "yarn"}},
+    "gemma3_text": {"rope_scaling": {"rope_type": "yarn"}},
+    "deepseek_v3": {"rope_scaling": {"type": "yarn", "mscale": 1.0}},
+}
+
+
+@pytest.mark.parametrize("name", YARN_IN)
+def test_yarn_needs_a_factor_or_null(name: str) -> None:
+    [(key, block)] = YARN_IN[name].items()
+    fault = refusal(name, **{key: block})
+    assert (fault.parameter, fault.code) == (f"/{key}/factor", "missing")
+    null = {**block, "factor": None, "original_max_position_embeddings": 1024}
+    found = [each for each in plan(name, **{key: null}).uses if values(each).get("rope_type") == "yarn"]
+    assert found
+    assert all("factor" not in values(each) for each in found)
+
+
+def test_yarn_of_a_type_of_layer_needs_a_factor() -> None:
+    block = {"full_attention": {"rope_type": "yarn"}, "sliding_attention": {"rope_theta": 1e4}}
+    fault = refusal("gemma3_text", rope_parameters=block)
+    assert fault.parameter == "/rope_parameters/full_attention/factor"
 
 
 def test_code_of_repositories_on_request() -> None:

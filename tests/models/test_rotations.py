@@ -11,7 +11,7 @@ KINDS = ["full_attention", "sliding_attention", "full_attention"]
 
 
 def step(**keys: Any) -> dict[str | None, dict[str, Any]]:
-    given = {"layer_types": KINDS, "num_hidden_layers": 3, "head_dim": 16, **keys}
+    given = {"layer_types": KINDS, "num_hidden_layers": 3, "head_dim": 16, "sliding_window": 8, **keys}
     return {each.layer_type: values(each) for each in plan("step3p5", **given).uses}
 
 
@@ -40,7 +40,9 @@ def test_a_block_for_each_type_of_layer_wins_over_lists() -> None:
     nested = {"full_attention": {"rope_theta": 3.0}, "sliding_attention": {}}
     found = step(rope_parameters=nested, rope_theta=[7.0, 9.0, 7.0])
     assert {label: each["base"] for label, each in found.items()} == {"full_attention": 3.0, "sliding_attention": 1e4}
-    flat = plan("step3p5", layer_types=KINDS, num_hidden_layers=3, rope_parameters={"rope_theta": 3.0}).uses[0]
+    flat = plan(
+        "step3p5", layer_types=KINDS, num_hidden_layers=3, sliding_window=8, rope_parameters={"rope_theta": 3.0}
+    ).uses[0]
     assert values(flat)["base"] == 1e4
     assert said(flat, "rope_parameters has no object for each type of layer")
 
@@ -143,7 +145,7 @@ def test_clvp_turns_values_too() -> None:
 
 
 def test_sections_that_nobody_states() -> None:
-    assert "axes" not in use("qwen2_vl_text").addresses
+    assert "axes" not in use("hunyuan_vl_text").addresses
 
 
 def test_clvp_without_rotation() -> None:

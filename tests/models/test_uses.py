@@ -12,7 +12,7 @@ from service.models.known import model_type, roles
 from service.models.reading import Reading
 from service.models.sizes import size
 from tests.engine.answers import Array, answer, only
-from tests.models.plans import refusal
+from tests.models.plans import refusal, refused
 
 QUADRUPLE = {"hidden_size": 128, "num_attention_heads": 2, "image_size": 64, "patch_size": 16}
 
@@ -147,9 +147,10 @@ def test_sections_that_the_class_assumes(name: str) -> None:
         assert cosines[place, pair] == pytest.approx(np.cos(position * base ** (-pair / 64)), abs=1e-6)
     stated = uses(name, head_dim=128, rope_scaling={"type": "mrope", "mrope_section": [32, 16, 16]})[0]
     assert stated.facts["mrope_section"] == [32, 16, 16]
-    narrow = uses(name, hidden_size=64, num_attention_heads=4, head_dim=16)[0]
-    assert "axes" not in narrow.addresses
-    assert any("state mrope_section" in note for note in narrow.notes)
+    wrong, why = refused({"model_type": name, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16})
+    assert wrong == "/rope_parameters/mrope_section"
+    assert "the sections sum to 64, expected 8" in why
+    assert "state mrope_section" in why
 
 
 def seen(use: Use, length: int = 14) -> Array:

@@ -105,7 +105,7 @@ def test_sinusoids(direct: Client, by_config: dict[str, list[Any]], name: str) -
     assert uses
     for use in uses:
         rows, width = use["facts"]["rows"], use["facts"]["width"]
-        change = {} if "length" in use["parameters"] else {"length": str(rows)}
+        change = {} if "length" in use["parameters"] else {"length": str(rows), "offset": ""}
         ours = fetched(direct, use["addresses"]["tables"], **change)["encoding"]
         assert ours.shape == (rows, width)
         scale = np.sqrt(np.float32(width)) if use["parameters"].get("encoding_scale") else 1

@@ -13,7 +13,7 @@ from service.models.addresses import ask
 from service.models.context import Context
 from service.models.layer_rules import numbers_of
 from service.models.plan import Use, Value
-from service.models.reading import MOST_LAYERS, Reading
+from service.models.reading import MOST_LAYERS, Reading, real
 from service.models.rope_blocks import rope_blocks
 from service.models.sizes import grid, size
 
@@ -99,7 +99,7 @@ def axial(reading: Reading, context: Context) -> list[Use]:
 def _parameters(reading: Reading, row: Mapping[str, Any], dim: Value, sections: Value) -> dict[str, Value]:
     """Those of the tables, but for their grid."""
     where = reading.where or "/"
-    parameters = {"dim": dim, "sections": sections, "base": _base(reading)}
+    parameters = {"dim": dim, "sections": sections, "base": real(_base(reading))}
     if row.get("thirds"):
         parameters["rotary_dim"] = dim.replaced(2 * sum(sections.value))
     parameters |= {name: Value(value, "class default", where) for name, value in row.items() if name not in OURS}

@@ -90,6 +90,9 @@ def _kinds(reading: Reading) -> list[str]:
             raise Refusal(where, "missing", f"attention_types is missing, and {count} layers are no pairs of two")
         return ["global", "local"] * (count // 2)
     found: list[str] = []
+    if len(given.value) > count:
+        detail = f"attention_types has {len(given.value)} entries for {count} layers: each is about one or more"
+        raise Refusal(given.key, "shape", detail, limit=count, requested=len(given.value))
     for place, item in enumerate(given.value):
         where = f"{given.key}/{place}"
         if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], list):

@@ -16,8 +16,10 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.families.chunks import SEEN
 from service.models.families.resizing import patches, resized
 from service.models.families.special import SPECIAL
+from service.models.heads import refuse_split_heads
 from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading, kind
@@ -58,13 +60,14 @@ def positions(reading: Reading, context: Context) -> list[Use]:
     name = reading.type.rule.get("like", reading.type.name)
     reading = replace(reading, given={**_measured()["fields"].get(name, {}), **reading.given})
     group = _rows().get(reading.type.name) or _rows().get(name) or {}
-    uses = [
-        *_trained(reading, context, group),
-        *(use for row in group.get("uses", ()) for use in _use(reading, context, row)),
-    ]
+    if has_positions(name):
+        refuse_split_heads(reading)
+    own = [(use, row) for row in group.get("uses", ()) for use in _use(reading, context, row)]
+    uses = [*_trained(reading, context, group), *(use for use, _ in own)]
+    masked = {_stack(use) for use, row in own if "seen" in row}
     wanted = group.get("tables_when", {}).items()
     if group.get("tables", True) is False or not all(_holds(reading, key, value) for key, value in wanted):
-        return _with_masks(reading, context, uses)
+        return _with_masks(reading, context, uses, masked)
     skipped = tuple(group.get("skip", ()))
     ignored = _ignored(reading)
     learned = [
@@ -72,12 +75,13 @@ def positions(reading: Reading, context: Context) -> list[Use]:
         for table in _measured()["types"].get(name, ())
         if not table["tensor"].startswith(skipped or "\0")
     ]
-    found = _with_masks(reading, context, [*learned, *uses])
+    found = _with_masks(reading, context, [*learned, *uses], masked)
     return [replace(found[0], notes=(*found[0].notes, *ignored)), *found[1:]] if found and ignored else found
 
 
-def _with_masks(reading: Reading, context: Context, uses: list[Use]) -> list[Use]:
-    """The mask of the attention behind, with the first use of each stack that has none."""
+def _with_masks(reading: Reading, context: Context, uses: list[Use], masked: set[str]) -> list[Use]:
+    """The mask of the attention behind, with the first use of each stack that has none; `masked`: stacks whose
+    attention sees what no mask of this kind says."""
     rule = reading.type.rule
     own = None
     if rule.get("sees") in ("both", "causal"):
@@ -89,7 +93,7 @@ def _with_masks(reading: Reading, context: Context, uses: list[Use]) -> list[Use
         "token": own,
         "text": own,
     }
-    done = {_stack(use) for use in uses if "mask" in use.addresses}
+    done = masked | {_stack(use) for use in uses if "mask" in use.addresses}
     found = []
     for use in uses:
         mask = masks.get(_stack(use))
@@ -206,7 +210,9 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
     if not all(_holds(reading, key, wanted) for key, wanted in row.get("when", {}).items()):
         return
     if "special" in row:
-        yield from SPECIAL[row["special"]](reading, context)
+        seen = SEEN.get(row.get("seen", ""))
+        for each in SPECIAL[row["special"]](reading, context):
+            yield each if seen is None else seen(reading, context, each)
         return
     scheme = tuple(row["scheme"].split("/")) if "scheme" in row else None
     parameters = {name: _parameter(reading, spec) for name, spec in row.get("parameters", {}).items()}
@@ -222,9 +228,10 @@ def _use(reading: Reading, context: Context, row: Mapping[str, Any]) -> Iterator
         parameters=parameters,
         facts=facts,
         notes=tuple(row.get("notes", ())),
-        addresses=_addresses(context, row, parameters),
+        addresses=_addresses(context, row, parameters, _rows_left(facts, parameters)),
     )
     shape = row.get("facts", {}).get("table", ()) if use.encoding == "learned" else ()
+    use = SEEN[row["seen"]](reading, context, use) if "seen" in row else use
     yield _of_patches(reading, use, shape)
 
 
@@ -259,8 +266,19 @@ def _fact(reading: Reading, spec: Any) -> Any:
     return _parameter(reading, spec).value
 
 
-def _addresses(context: Context, row: Mapping[str, Any], parameters: Mapping[str, Value]) -> dict[str, Address]:
-    """`tables`, and what else the row names."""
+def _rows_left(facts: Mapping[str, Any], parameters: Mapping[str, Value]) -> int | None:
+    """How many rows a table has from the first one that is read; None for one that grows, as those with a row for
+    padding do, and for what has no rows."""
+    if "rows" not in facts or "padding_idx" in parameters or not isinstance(facts.get("first_row"), int):
+        return None
+    return int(facts["rows"] - facts["first_row"])
+
+
+def _addresses(
+    context: Context, row: Mapping[str, Any], parameters: Mapping[str, Value], most: int | None = None
+) -> dict[str, Address]:
+    """`tables`, and what else the row names; `most`: the rows there are."""
+    length = context.length if most is None else str(max(1, min(context.options.length, most)))
     named = dict(row.get("addresses", {}))
     if "scheme" in row:
         named = {"tables": {"scheme": row["scheme"], "length": row.get("length", True)}} | named
@@ -270,6 +288,6 @@ def _addresses(context: Context, row: Mapping[str, Any], parameters: Mapping[str
         taken = wanted.get("take")
         given = {each: value for each, value in parameters.items() if taken is None or each in taken}
         given |= {each: Value(value, "class default", "/") for each, value in wanted.get("parameters", {}).items()}
-        more = {"length": context.length} if wanted.get("length", True) else {}
+        more = {"length": length} if wanted.get("length", True) else {}
         found[name] = ask(family, scheme, given, **more).address()
     return found

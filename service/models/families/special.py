@@ -7,6 +7,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.families.chunks import reformer_layers
 from service.models.families.inkling import inkling
 from service.models.families.local import attention_windows, gpt_neo, streaming
 from service.models.families.relative import xlnet
@@ -63,14 +64,16 @@ def _patches(reading: Reading) -> Value:
 def mpt(reading: Reading, context: Context) -> Iterator[Use]:
     """ALiBi where the attention block says so, else a model without positions: `learned_pos_emb` is read by nothing."""
     block = reading.object("attn_config") or {}
+    unread = [f"attn_config.{key}" for key in ("rope", "rope_impl", "rope_theta") if block.get(key)]
     if block.get("alibi", True) is False:
-        yield none(reading, "attn_config.alibi is false, and learned_pos_emb is read by nothing", "text-attention")
+        why = f"attn_config.alibi is false, and {', '.join(['learned_pos_emb', *unread])} "
+        yield none(reading, f"{why}{'are' if unread else 'is'} read by nothing", "text-attention")
         return
     heads = reading.needed("num_attention_heads")
     powers = reading.preset == "llama.cpp"  # ggml takes powers of a first slope, whatever the model
     said = {"form": "last-key", "arithmetic": "float32-powers" if powers else "float32-reciprocals"}
     parameters = {"heads": heads} | {name: code(reading, value) for name, value in said.items()}
-    notes = []
+    notes = [f"{', '.join(unread)} {'are' if len(unread) > 1 else 'is'} read by nothing"] if unread else []
     if reading.document.get("learned_pos_emb"):
         notes.append("learned_pos_emb is read by nothing")
     if block.get("alibi_bias_max", 8) != 8:
@@ -85,6 +88,7 @@ def mpt(reading: Reading, context: Context) -> Iterator[Use]:
 def deberta_v1(reading: Reading, context: Context) -> Iterator[Use]:
     """Clipped distances, a row for each: only with relative_attention."""
     if not reading.flag("relative_attention"):
+        yield from _neither(reading)
         return
     most = _most(reading)
     width = reading.needed("hidden_size")
@@ -101,9 +105,17 @@ def deberta_v1(reading: Reading, context: Context) -> Iterator[Use]:
     yield use_of(reading, "biases/shaw", "text-attention", parameters, facts, encoding="deberta", length=context.length)
 
 
+def _neither(reading: Reading) -> Iterator[Use]:
+    added = reading.find("position_biased_input")
+    if added is not None and added.value is False:
+        why = "relative_attention and position_biased_input are false: nothing tells tokens apart"
+        yield none(reading, why, "text-attention")
+
+
 def deberta_v2(reading: Reading, context: Context) -> Iterator[Use]:
     """Distances in logarithmic buckets where position_buckets says how many, else clipped."""
     if not reading.flag("relative_attention"):
+        yield from _neither(reading)
         return
     found = reading.find("position_buckets")
     if found is None or found.value is None or whole(found, -1).value < 1:
@@ -255,6 +267,7 @@ SPECIAL: Mapping[str, Special] = {
     "perceiver": perceiver,
     "pvt": pvt,
     "reformer": reformer,
+    "reformer_layers": reformer_layers,
     "sam_distances": sam_distances,
     "sam_prompt": sam_prompt,
     "spectrogram": spectrogram,

@@ -1,0 +1,62 @@
+"""JSON with the infinities and the NaN that Python's own module writes."""
+
+import json
+from math import isnan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.formats.errors import Unreadable
+from service.formats.python_json import MOST_WORDS, read_python_json
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_what_python_writes_is_read(value: object) -> None:
+    written = json.dumps({"value": value})
+    assert repr(read_python_json(written.encode())) == repr(json.loads(written))
+
+
+def test_strings_stay_strings() -> None:
+    body = (
+        r'{"a": "Infinity", "b": "\u0000Infinity", "NaN": [NaN, -Infinity], "c\"Infinity": "x\\", "\u0000\u0000NaN": 1}'
+    )
+    found = read_python_json(body.encode())
+    assert isinstance(found, dict)
+    assert isnan(found["NaN"][0])
+    assert repr(found) == repr(json.loads(body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[Infinity", b"[infinity]", b"[nan]", b"[-NaN]", b"[Infinityx]", b"[1Infinity]", b"[+Infinity]", b"[1, 2",
+        b"{NaN: 1}", b'{"a": {NaN: 1}}', b"[" * 1000 + b"NaN" + b"]" * 1000,
+        b'["Infinity]', b'"' + b'\\"' * 100_000, b"[1e999]", b"[1, NaN,]", b"[- Infinity]", b"", b"[NaN]\0",
+    ],
+)  # fmt: skip
+def test_what_is_no_json_either(body: bytes) -> None:
+    with pytest.raises(Unreadable):
+        read_python_json(body)
+
+
+def test_an_object_whose_name_is_a_word_in_quotes() -> None:
+    assert read_python_json(b'{"NaN": NaN, "x": null}').keys() == {"NaN", "x"}  # type: ignore[attr-defined]
+
+
+def test_too_many_words_are_refused() -> None:
+    few, many = ("[" + "NaN," * count + "1]" for count in (10, MOST_WORDS + 1))
+    assert len(read_python_json(few.encode())) == 11  # type: ignore[arg-type]
+    with pytest.raises(Unreadable, match="not JSON"):
+        read_python_json(many.encode())
+
+
+def test_names_that_come_twice_are_refused_with_words_too() -> None:
+    with pytest.raises(Unreadable, match="twice"):
+        read_python_json(b'{"a": NaN, "a": 1}')
