@@ -21,7 +21,8 @@ def edges(found: "Locator") -> dict[str, float]:
     """Where something is on the screen, in pixels."""
     where = found.bounding_box()
     assert where is not None
-    return {**where, "bottom": where["y"] + where["height"], "right": where["x"] + where["width"]}
+    x, y, width = where["x"], where["y"], where["width"]
+    return {"x": x, "y": y, "width": width, "bottom": y + where["height"], "right": x + width}
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (375, 812)])
