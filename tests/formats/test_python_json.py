@@ -46,6 +46,12 @@ def test_what_is_no_json_either(body: bytes) -> None:
         read_python_json(body)
 
 
+def test_nesting_beyond_python_is_refused() -> None:
+    """A body too long to be looked through for names that come twice."""
+    with pytest.raises(Unreadable, match="nested too deep"):
+        read_python_json(b"[" * 1000 + b"NaN" + b"]" * 1000 + b" " * (1 << 20))
+
+
 def test_an_object_whose_name_is_a_word_in_quotes() -> None:
     assert read_python_json(b'{"NaN": NaN, "x": null}').keys() == {"NaN", "x"}  # type: ignore[attr-defined]
 

@@ -18,6 +18,7 @@ SPLIT = [
     ("kosmos_2_text_model", {"attention_heads": 7}, "/attention_heads", "embed_dim is 2048"),
     ("xlm", {"n_heads": 7}, "/n_heads", "emb_dim is 2048"),
     ("seamless_m4t", {"speech_encoder_attention_heads": 7}, "/speech_encoder_attention_heads", "hidden_size is 1024"),
+    ("vjepa2", {"pred_num_attention_heads": 7}, "/pred_num_attention_heads", "the heads have no whole width"),
     ("clip_vision_model", {"num_attention_heads": 7}, "/num_attention_heads", "hidden_size is 768"),
 ]
 

@@ -336,8 +336,8 @@ def test_yarn_needs_a_factor_or_null(name: str) -> None:
     [(key, block)] = YARN_IN[name].items()
     fault = refusal(name, **{key: block})
     assert (fault.parameter, fault.code) == (f"/{key}/factor", "missing")
-    null = {**block, "factor": None, "original_max_position_embeddings": 1024}
-    found = [each for each in plan(name, **{key: null}).uses if values(each).get("rope_type") == "yarn"]
+    null: dict[str, Any] = {key: {**block, "factor": None, "original_max_position_embeddings": 1024}}
+    found = [each for each in plan(name, **null).uses if values(each).get("rope_type") == "yarn"]
     assert found
     assert all("factor" not in values(each) for each in found)
 
