@@ -70,6 +70,9 @@ class Order:
                 "lines": dict(self.captions.lines),
                 "width": self.captions.width,
                 "uniform": dict(self.captions.uniform),
+                "notes": self.captions.notes,
+                "quantities": dict(self.captions.quantities),
+                "shares": self.captions.shares,
             },
         }
 

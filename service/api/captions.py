@@ -11,7 +11,7 @@ LONGEST = 48
 
 
 def captions(scheme: Scheme[Any, Any], params: Params, inputs: Inputs, theme: Theme, width: PictureWidth) -> Captions:
-    """The title, the parameters that are not the defaults or that say what is shown, and where positions begin.
+    """The title, the parameters that are not the defaults or that say what is shown, notes, and what values are.
 
     >>> from service.engine import by_key
     >>> sinusoidal = by_key("encodings", "sinusoidal")
@@ -28,8 +28,19 @@ def captions(scheme: Scheme[Any, Any], params: Params, inputs: Inputs, theme: Th
     spoken = ", ".join(f"{name}={_spoken(value)}" for name, value in stated.items() if value is not None)
     address = f"{scheme.family}/{scheme.name}"
     parameters = f"{address}: {spoken}" if spoken else address
-    first, lines = _first(params, inputs), scheme.lines(params)
-    return Captions(scheme.title, parameters, first, scheme.named, theme, lines, width, scheme.uniform(params))
+    return Captions(
+        scheme.title,
+        parameters,
+        _first(params, inputs),
+        scheme.named(params),
+        theme,
+        scheme.lines(params),
+        width,
+        scheme.uniform(params),
+        tuple(scheme.notes(params, inputs)),
+        scheme.quantities,
+        scheme.shares,
+    )
 
 
 def _spoken(value: object) -> str:

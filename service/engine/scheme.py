@@ -170,6 +170,10 @@ def nothing_telling(_params: Any) -> tuple[str, ...]:
     return ()
 
 
+def no_names(_params: Any) -> Mapping[str, tuple[str, ...]]:
+    return {}
+
+
 def no_lines(_params: Any) -> Mapping[str, float]:
     return {}
 
@@ -215,8 +219,11 @@ class Scheme(Generic[P, S]):
     `infinite`                     whether some parameters make infinities, which JSON cannot hold
     `alternatives`                 the arrays that are not required are alternatives: the body holds one of them
     `structured`                   parameters that are JSON objects or lists: stated in a JSON body, not in the query
-    `named`                        what the indices of an axis are called, where they are no numbers
+    `named(params)`                what the indices of an axis are called, where they are no numbers
     `telling(params)`              parameters without which a picture does not say what it shows, be they the defaults
+    `quantities`                   what the values of a tensor are, where its name does not say so: pictures have it
+                                   beside heights, and show tensors of one quantity side by side with one scale
+    `shares`                       tensors of parts of a whole, which pictures show in percent, from 0 to 100
     `lines(params)`                values that a picture of heights marks, by what they are
     `uniform(params)`              what each value of a tensor would be if all were alike, where that is what tells
     `listed`                       parameters that are lists: stated in the query or, where long, in a JSON body
@@ -250,7 +257,9 @@ class Scheme(Generic[P, S]):
     alternatives: bool = False
     structured: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
-    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    named: Callable[[P], Mapping[str, tuple[str, ...]]] = no_names
+    quantities: Mapping[str, str] = field(default_factory=dict)
+    shares: tuple[str, ...] = ()
     telling: Callable[[P], tuple[str, ...]] = nothing_telling
     lines: Callable[[P], Mapping[str, float]] = no_lines
     uniform: Callable[[P], Mapping[str, float]] = no_uniform

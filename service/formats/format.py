@@ -58,7 +58,10 @@ class Captions:
     """What a picture says beside the values.
 
     `first` is the number of an axis' first index where it is not 0; None where its indices are not numbered in a row.
-    `named` says what the indices of an axis are called; `lines` are values that heights are compared with.
+    `named` says what the indices of an axis are called; `lines` are values that heights are compared with; `notes` are
+    sentences about how the values are meant.
+    `quantities` says what a tensor's values are; those of one quantity are shown side by side with one scale. `shares`
+    are tensors of parts of a whole, shown from 0 to 100 percent.
     `uniform` has for a tensor the value that all would have if they were alike: its picture shows how many times that
     each of them is, and its last row once more, as heights.
     """
@@ -71,6 +74,9 @@ class Captions:
     lines: Mapping[str, float] = field(default_factory=dict)
     width: PictureWidth = "wide"
     uniform: Mapping[str, float] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    quantities: Mapping[str, str] = field(default_factory=dict)
+    shares: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

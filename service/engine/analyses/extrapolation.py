@@ -156,7 +156,8 @@ SCHEME: Scheme[Extrapolation, dict[str, Floats]] = Scheme(
     reference="Chen et al., Extending Context Window via Positional Interpolation, 2023; Peng et al., YaRN, 2023, "
     "sections 3.1 to 3.4; Liu et al., Scaling Laws of RoPE-based Extrapolation, 2023",
     params=Extrapolation,
-    named={"method": METHODS},
+    named=lambda _params: {"method": METHODS},
+    shares=("unseen",),
     rounding="faithful",
     tensors=_tensors,
     prepare=_prepare,

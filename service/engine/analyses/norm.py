@@ -19,6 +19,7 @@ from service.engine.vectors import refuse_odd_shapes
 MOST_VALUES = 1 << 18
 LARGEST = 2.0**60
 NAMES = ("norm", "sinusoidal_norm", "sinusoidal_cosine", "rope_norm", "rope_cosine")
+QUANTITIES = {name: name.rpartition("_")[2] for name in NAMES}
 
 
 class Norm(Params):
@@ -117,6 +118,8 @@ SCHEME: Scheme[Norm, dict[str, Array]] = Scheme(
     description=DESCRIPTION,
     reference="Su et al., RoFormer, 2021, section 3; Vaswani et al., 2017, section 3.5",
     params=Norm,
+    quantities=QUANTITIES,
+    telling=lambda _params: ("base", "pairing"),
     rounding="faithful",
     tensors=_tensors,
     prepare=_prepare,

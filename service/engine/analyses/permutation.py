@@ -18,6 +18,11 @@ MOST_VECTORS = LONGEST_LIST
 MOST_TERMS = 1 << 20
 LARGEST = 2.0**10
 NAMES = ("plain", "plain_shuffled", "encoded", "encoded_shuffled")
+QUANTITIES = {
+    **dict.fromkeys(NAMES[:2], "output without positions"),
+    **dict.fromkeys(NAMES[2:], "output with positions"),
+    "difference": "largest change",
+}
 
 Order = Annotated[
     tuple[int, ...],
@@ -118,7 +123,9 @@ SCHEME: Scheme[Permutation, dict[str, Array]] = Scheme(
     description=DESCRIPTION,
     reference="Vaswani et al., Attention Is All You Need, 2017, section 3.5; Lee et al., Set Transformer, 2019",
     params=Permutation,
-    named={"kind": ("plain", "encoded")},
+    named=lambda _params: {"kind": ("plain", "encoded")},
+    quantities=QUANTITIES,
+    telling=lambda _params: ("base",),
     rounding="faithful",
     tensors=_tensors,
     prepare=_prepare,

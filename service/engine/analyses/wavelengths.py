@@ -106,6 +106,7 @@ SCHEME: Scheme[Wavelengths, Reals] = Scheme(
     facts=_facts,
     notes=lambda params, _inputs: scaling_notes(params),
     lines=_lines,
+    quantities={"wavelengths": "positions a turn"},
     pasted=ROPE_BLOCK,
     examples=(
         Example("A head of 128 channels", {"dim": "128"}),

@@ -213,11 +213,16 @@ def _column(feature: Feature, at: Moments, values: str) -> Array:
     return (index + (feature.first if values == "counted" else 0)).astype(np.float64)
 
 
-def _facts(params: Calendar, _inputs: Inputs) -> Facts:
+def _columns(params: Calendar) -> tuple[str, ...]:
+    """What each column is."""
     names = _features(params)
     if params.values == "cyclic":
         names = tuple(f"{half}({name})" for name in names for half in ("sin", "cos"))
-    facts: Facts = {"features": ",".join(names)}
+    return names
+
+
+def _facts(params: Calendar, _inputs: Inputs) -> Facts:
+    facts: Facts = {"features": ",".join(_columns(params))}
     return facts if params.frequency is None else facts | {"seasonality": seasonality(params.frequency)}
 
 
@@ -254,6 +259,7 @@ SCHEME: Scheme[Calendar, dict[str, Array]] = Scheme(
     prepare=_prepare,
     rows=_rows,
     facts=_facts,
+    named=lambda params: {"feature": _columns(params)},
     state_bytes=lambda params, _inputs: CIRCLES if params.values == "cyclic" else 0,
     inputs=(POSITIONS_INPUT,),
     listed=("timestamps",),

@@ -4,6 +4,7 @@ sheet      how large the parts of a picture are, wide or narrow
 plan       which panels and which of their cells are shown, from axes and shapes
 cells      the values of those cells, pulled in blocks
 scales     from values to numbers of colours, and what the colour bar says
+shown      panels with their values and scale, and what is said of them
 palette    what the numbers mean, light or dark
 axes       the numbers along the edges
 lettering  letters as pixels and as outlines (the only part that needs matplotlib, besides colour maps)

@@ -40,10 +40,10 @@ def along(axis: str, steps: Steps, cell: int, captions: Captions, *, least: int,
     return Ticks(label, marks)
 
 
-def called(axis: str, cell: int, captions: Captions) -> Ticks:
-    """What each index is called, after which comes its number."""
+def called(axis: str, cell: int, captions: Captions, *, numbered: bool = True) -> Ticks:
+    """What each index is called, after which comes its number, where that tells more."""
     named = enumerate(captions.named[axis])
-    return Ticks(axis, [(index * cell + cell // 2, f"{name} {index}") for index, name in named])
+    return Ticks(axis, [(index * cell + cell // 2, f"{name} {index}" if numbered else name) for index, name in named])
 
 
 def steps_told(axes: Sequence[tuple[Steps, str]]) -> str:

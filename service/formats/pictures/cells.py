@@ -44,7 +44,10 @@ def _breathing(rows: Rows) -> Rows:
 
 
 def _panel(answer: Answer, group: Group, name: str, index: int) -> Iterator[Values]:
-    """The tensor's rows are those of the panel."""
+    """The tensor's rows are those of the panel, or the values of a profile."""
+    if group.is_profile and len(group.spec.shape) > 1:
+        yield np.concatenate(list(_every(answer, name, 0, group.panels.columns)), dtype=np.float64).T
+        return
     # A profile is one row of values, however high it is drawn.
     rows = Steps(1, 1) if group.is_profile else group.panels.rows
     columns = group.panels.columns

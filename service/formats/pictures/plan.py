@@ -1,16 +1,17 @@
 """What a picture shows of some tensors, known from their axes and shapes alone: panels, and which cells of them.
 
-Tensors of equal axes, shape and number format are one group: they share a colour scale. The last two axes are a panel,
-or the two before the last where these are a plane (`PLANES`); a single axis is a profile; every index of the other
-axes has a panel of its own. What does not fit is left out evenly: every third row, every fifth head. Values are never
-blended, so each cell is one value of the answer; the steps along a panel's axes and from channel to channel are odd, so
-that channels which alternate (sine, cosine, sine, ...) stay mixed; and those along its axes are equal where both count
-the same, so that a diagonal stays one.
+Tensors of equal axes, shape, number format and quantity are one group: they share a colour scale. The last two axes are
+a panel, or the two before the last where these are a plane (`PLANES`); a single axis, or one beside an axis of one
+index, is a profile; every index of the other axes has a panel of its own. What does not fit is left out evenly: every
+third row, every fifth head. Values are never blended, so each cell is one value of the answer; the steps along a
+panel's axes and from channel to channel are odd, so that channels which alternate (sine, cosine, sine, ...) stay mixed;
+and those along its axes are equal where both count the same, so that a diagonal stays one.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from service.formats.format import Tensors, TensorSpec
@@ -21,6 +22,7 @@ PROFILE_HEIGHT = 200
 LARGEST_CELL = 32
 MOST_GROUPS = 6
 FEW_PANELS = 12
+FEW_NUMBERED = 4
 # Cells are squares unless that would waste most of the room.
 SQUARE_ASPECT = 4
 # How wide letters of a panel's name are on average, as a part of their size.
@@ -92,12 +94,13 @@ class Group:
 
     @property
     def is_profile(self) -> bool:
-        """One row of numbers is drawn as heights; one row of truth values stays a row of cells."""
-        return len(self.spec.shape) < 2 and self.spec.dtype != "bool"
+        return _is_profile(self.spec)
 
     @property
     def axes(self) -> tuple[str, str]:
         """What rows and columns are."""
+        if self.is_profile and len(self.spec.axes) > 1:
+            return "", self.spec.axes[0]
         *_, rows, columns = ("", "", *(self.spec.axes[:-1] if self.is_plane else self.spec.axes))
         return rows, columns
 
@@ -114,12 +117,18 @@ class Plan:
     left_out: tuple[str, ...]
 
 
-def plan(tensors: Tensors, sheet: Sheet, like: Like = "together") -> Plan:
-    """Everything about a picture but its colours and letters; tensors that look alike share a group, or do not."""
+def plan(
+    tensors: Tensors, sheet: Sheet, like: Like = "together", quantities: Mapping[str, str] = MappingProxyType({})
+) -> Plan:
+    """Everything about a picture but its colours and letters; tensors that look alike share a group, or do not.
+
+    Those of which it is said what their values are share one with their like, however large these are.
+    """
     alike: dict[tuple[object, ...], list[str]] = {}
     for name, spec in tensors.items():
         if 0 not in spec.shape:
-            key = (spec.axes, spec.shape, spec.dtype) if like == "together" else (name,)
+            own = "" if like == "together" else name
+            key = (spec.axes, spec.shape, spec.dtype, quantities.get(name, own))
             alike.setdefault(key, []).append(name)
     groups = [_group(names, tensors, sheet) for names in list(alike.values())[:MOST_GROUPS]]
     shown = {name for group in groups for name in group.names}
@@ -133,14 +142,23 @@ def _group(names: list[str], tensors: Mapping[str, TensorSpec], sheet: Sheet) ->
     # A plane's last axis is set aside, and the rest is as if there were none.
     *outer, last = (1, *spec.shape) if spec.axes[-3:-1] in PLANES else (1, *spec.shape, 1)
     *leading, rows, columns = (1, 1, *outer)
+    is_profile = _is_profile(spec)
     most = _most_across(FEW_PANELS + 1, pitch, sheet) * sheet.most_down // len(names)
     before = Steps(math.prod(leading), -(-math.prod(leading) // most))
     after = _fitted(last, most // before.shown)
     count = len(names) * before.shown * after.shown
-    is_profile = len(spec.shape) < 2 and spec.dtype != "bool"
+    if is_profile and len(spec.shape) > 1:
+        rows, columns = columns, rows
     far = (spec.axes[:-1] if spec.axes[-3:-1] in PLANES else spec.axes)[-2:]
-    arranging = _Arranging(sheet, pitch, count, rows, columns, tuple(far) in ALIKE)
+    gap = (sheet.numbered_gap if len(names) == count <= FEW_NUMBERED else sheet.gap[0], sheet.gap[1])
+    arranging = _Arranging(sheet, pitch, count, rows, columns, tuple(far) in ALIKE, gap)
     return Group(tuple(names), spec, before, after, arranging.profiles() if is_profile else arranging.heatmaps())
+
+
+def _is_profile(spec: TensorSpec) -> bool:
+    """One row or column of numbers is drawn as heights; one of truth values stays cells."""
+    is_column = len(spec.shape) == 2 and spec.shape[1] == 1 < spec.shape[0]
+    return spec.dtype != "bool" and (len(spec.shape) < 2 or is_column)
 
 
 def _least_pitch(names: list[str], spec: TensorSpec, sheet: Sheet) -> int:
@@ -170,6 +188,7 @@ class _Arranging:
     rows: int
     columns: int
     alike: bool
+    gap: tuple[int, int]
 
     def heatmaps(self) -> Panels:
         """The arrangement that gives cells the most room."""
@@ -181,7 +200,7 @@ class _Arranging:
 
     def _heatmaps(self, across: int) -> Panels:
         down = -(-self.count // across)
-        height = max(self.sheet.least_height, (self.sheet.room[1] - (down - 1) * self.sheet.gap[1]) // down)
+        height = max(self.sheet.least_height, (self.sheet.room[1] - (down - 1) * self.gap[1]) // down)
         width = self._width(across)
         x, y = _fitted(self.columns, width), _fitted(self.rows, height)
         if self.alike and _squarish(self.rows, self.columns):
@@ -191,20 +210,21 @@ class _Arranging:
         if _squarish(x.shown, y.shown):
             stretch = 1 if self.alike else self.sheet.stretch
             cell = (min(cell[0], stretch * cell[1]), min(cell[1], stretch * cell[0]))
-        return Panels(self.count, across, y, x, cell, self.sheet.gap, self.pitch)
+        return Panels(self.count, across, y, x, cell, self.gap, self.pitch)
 
     def profiles(self) -> Panels:
         """As many side by side as usual, or as there is room for where their columns are as wide as can be."""
-        room, gap = self.sheet.room[0], self.sheet.gap[0]
+        room, gap = self.sheet.room[0], self.gap[0]
         fit = (room + gap) // (max(self.pitch, self.columns * LARGEST_CELL) + gap)
         across = min(self.count, max(self.sheet.profiles_across, fit))
+        across = -(-self.count // -(-self.count // across))  # as many in each row
         steps = _fitted(self.columns, self._width(across))
         cell = (min(LARGEST_CELL, self._width(across) // steps.shown), 1)
-        return Panels(self.count, across, Steps(PROFILE_HEIGHT, 1), steps, cell, self.sheet.gap, self.pitch)
+        return Panels(self.count, across, Steps(PROFILE_HEIGHT, 1), steps, cell, self.gap, self.pitch)
 
     def _width(self, across: int) -> int:
         """Of a panel."""
-        return (self.sheet.room[0] - (across - 1) * self.sheet.gap[0]) // across
+        return (self.sheet.room[0] - (across - 1) * self.gap[0]) // across
 
 
 def _squarish(rows: int, columns: int) -> bool:

@@ -10,11 +10,14 @@ A value becomes the number of a colour by +, -, *, / and rounding alone, which g
       and differ by a small part            the sequential ramp, from 0, so that noise does not look like more
     heights that are never negative         the sequential ramp, from 0 to the largest
     zeros, and everything else              the diverging ramp, its middle at zero
+      where heads, or a few columns and     the same by the logarithm, and even about zero, so that each is seen
+      the others, differ by 30 times
+    parts of a whole                        the sequential ramp from 0 to 100 percent
     what is compared with a uniform share   the diverging ramp by the logarithm, its middle at that share
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -35,11 +38,17 @@ from service.formats.pictures.palette import (
 )
 
 Indices = NDArray[np.uint8]
-Kind = Literal["two", "diverging", "sequential", "logarithmic", "relative"]
+Kind = Literal["two", "diverging", "symlog", "sequential", "share", "logarithmic", "relative"]
 # Heights over more than three decades and cells over more than two are shown by their logarithm.
 LOGARITHMIC_RATIO = {"heights": 1000, "colours": 100}
 # Masks of numbers have 0 and one that is lower than this, such as the lowest of their number format.
 FAR = -9999
+# How many times what one part of the values reaches is less than the largest where an even scale would not show it; and
+# what part of that a scale is even within.
+UNLIKE_RATIO = 30
+EVEN_PART, LEAST_EVEN = 1 / 8, 1e-6
+# Where one column of so many is larger than the others by that much, these decide.
+FEW_COLUMNS = 16
 # Numbers that are not whole and differ by less than this part of the largest are shown from zero on.
 LEAST_PART = 1 / 16
 # How many times a uniform share, or what part of it, has the last colour of its ramp at most.
@@ -62,6 +71,7 @@ class Scale:
     high: float
     states: tuple[tuple[str, int], ...] = ()
     uniform: float = 0.0
+    even: float = 0.0  # of a symmetric logarithm: how far from zero it is none
 
     @property
     def ground(self) -> float:
@@ -73,7 +83,7 @@ class Scale:
     @property
     def ramp(self) -> int:
         """The number of the first colour of its ramp."""
-        return DIVERGING if self.kind in ("diverging", "relative") else SEQUENTIAL
+        return DIVERGING if self.kind in ("diverging", "symlog", "relative") else SEQUENTIAL
 
     def colours(self, values: Values) -> Indices:
         """The number of each value's colour."""
@@ -96,6 +106,9 @@ class Scale:
         if self.kind == "logarithmic":
             low, high = log2(np.array([self.low, self.high]))
             return np.asarray((log2(values) - low) / (high - low))
+        if self.kind == "symlog":
+            (most,) = _bent(np.array([self.high]), self.even)
+            return np.asarray(0.5 + _bent(values, self.even) / (2 * most))
         if self.kind == "relative":
             low, high = log2(np.array([self.low, self.high]))
             return np.asarray((log2(np.clip(values, self.low, self.high)) - low) / (high - low))
@@ -106,11 +119,15 @@ class Scale:
         """Round values between the ends, about so many at most."""
         if self.kind == "relative":
             return list(_times(self.uniform, round(self.high / self.uniform), most))
+        if self.kind == "symlog":
+            return _both_ways(self.even, self.high, most)
         marks = _decades if self.kind == "logarithmic" else _round
         return list(marks(self.low, self.high, most))
 
     def spoken(self, value: float) -> str:
         """What stands beside a tick; at the ends of a ramp that has values beyond them, that."""
+        if self.kind == "share":
+            return f"{spoken(100 * value)} %"
         if self.kind != "relative":
             return spoken(value)
         beyond = {self.low: "\N{LESS-THAN OR EQUAL TO}", self.high: "\N{GREATER-THAN OR EQUAL TO}"}.get(value, "")
@@ -152,9 +169,26 @@ def relative(rows: Values, uniform: float) -> Scale:
     return Scale("relative", uniform / times, uniform * times, tuple(_states([rows])), uniform)
 
 
+def share(values: Sequence[Values]) -> Scale:
+    """The scale of parts of a whole."""
+    return Scale("share", 0.0, 1.0, tuple(_states(values)))
+
+
+def spread(given: Scale, reached: Iterable[float]) -> Scale:
+    """A scale about zero by its logarithm, where something that reaches so far from it would look like zero.
+
+    It is seen where the scale is even within an eighth of that.
+    """
+    least = min(filter(None, reached), default=0.0)
+    if least < LEAST or least * UNLIKE_RATIO > given.high:
+        return given
+    even = float(f"{max(least * EVEN_PART, given.high * LEAST_EVEN):.0e}")
+    return replace(given, kind="symlog", even=even)
+
+
 def alike(values: Sequence[Sequence[Values]]) -> bool:
     """Whether tensors are of one size, so that one scale shows them all."""
-    largest = [max(float(np.abs(each[np.isfinite(each)]).max(initial=0)) for each in one) for one in values]
+    largest = [max(map(reach, one)) for one in values]
     return min(largest) * ALIKE_RATIO >= max(largest)
 
 
@@ -182,6 +216,32 @@ def log2(values: Values) -> Values:
     for odd in range(17, 0, -2):
         total = total * square + 1 / odd
     return np.asarray(exponent + total * z * _TWO_BY_LN2)
+
+
+def most_columns(values: Sequence[Values]) -> float:
+    """How far from zero all columns reach, few that are larger left aside."""
+    sizes = [np.where(np.isfinite(each), np.abs(each), 0) for each in values]
+    reached = np.sort(np.concatenate([each.max(axis=0) for each in sizes]))
+    return float(reached[max(0, len(reached) - 1 - max(1, len(reached) // FEW_COLUMNS))])
+
+
+def reach(values: Values) -> float:
+    """The largest finite value, whichever its sign."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0))
+
+
+def _bent(values: Values, even: float) -> Values:
+    """Values in units of `even` up to that, and from there one more for each doubling."""
+    size = np.abs(values) / even
+    return np.asarray(np.sign(values) * np.where(size <= 1, size, 1 + log2(np.maximum(size, 1))))
+
+
+def _both_ways(even: float, high: float, most: int) -> list[float]:
+    """Zero, and powers of ten on both sides of it: the largest, and evenly others that are not too near to zero."""
+    first, last = (int(f"{value:e}".partition("e")[2]) for value in (4 * even, high))
+    every = max(1, -(-(last - first) // max(1, most // 2)))
+    found = [float(f"1e{exponent}") for exponent in range(last, first, -every)]
+    return sorted([*(-value for value in found), 0.0, *found])
 
 
 def spoken(value: float) -> str:

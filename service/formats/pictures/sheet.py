@@ -18,6 +18,7 @@ class Sheet:
     least_width: int
     margin: int
     gap: tuple[int, int]  # between panels; below one there is room for the name of the next
+    numbered_gap: int  # between a few tensors side by side: room for numbers at the left of each
     least_height: int  # of a panel
     least_pitch: int  # from panel to panel, for its name
     most_across: tuple[int, int]  # panels side by side: where there are few, and where there are many
@@ -41,11 +42,12 @@ WIDE = Sheet(
     least_width=560,
     margin=16,
     gap=(20, 26),
+    numbered_gap=48,
     least_height=96,
     least_pitch=96,
     most_across=(6, 8),
     most_down=5,
-    profiles_across=2,
+    profiles_across=3,
     tallest=1 << 16,
     stretch=1,
     title=15,
@@ -65,6 +67,7 @@ NARROW = Sheet(
     least_width=340,
     margin=10,
     gap=(12, 28),
+    numbered_gap=12,
     least_height=96,
     least_pitch=54,
     most_across=(4, 4),
