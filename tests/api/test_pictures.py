@@ -244,6 +244,59 @@ def test_a_picture_says_of_what_it_is_be_it_the_default(direct: Client, query: s
     assert re.search(f'<desc id="description">analyses/{name}: {re.escape(told)}(; [^<]*)?</desc>', picture)
 
 
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("biases/alibi.svg?heads=12&length=64", "use it under a causal mask; colours are by the logarithm beyond"),
+        ("analyses/decay.svg?of=alibi&heads=12&length=64", "colours are by the logarithm beyond"),
+        ("encodings/time2vec.svg?length=48&dim=16&seed=1", "colours are by the logarithm beyond"),
+        ("encodings/sinusoidal.svg?length=4096&dim=512", "fast waves alias at these steps: fans are no structure"),
+    ],
+)
+def test_a_picture_says_how_it_is_to_be_read(direct: Client, query: str, told: str) -> None:
+    described = re.search('<desc id="description">([^<]*)', direct.get(f"/v1/{query}").text)
+    assert described
+    assert told in described[1]
+
+
+def lettered(reply: httpx.Response) -> list[int]:
+    """How many letters each text of a picture has, which are outlines there."""
+    root = ElementTree.fromstring(reply.content)
+    groups = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("transform")]
+    return [len(group) for group in groups]
+
+
+@pytest.mark.parametrize("query", ["temperature.svg?length=64", "age.svg?length=64"])
+def test_one_number_a_position_is_a_profile(direct: Client, query: str) -> None:
+    root = ElementTree.fromstring(direct.get(f"/v1/encodings/{query}").content)
+    images = [(image.get("width"), image.get("height")) for image in root.iter("{http://www.w3.org/2000/svg}image")]
+    assert images == [("1024", "200")]
+
+
+def test_calendar_features_are_called_by_their_names(direct: Client) -> None:
+    names = ("hour-of-day", "day-of-week", "day-of-month", "day-of-year")
+    reply = direct.get("/v1/encodings/calendar.svg?frequency=h&unit=hours&length=168")
+    assert set(map(len, names)) <= set(lettered(reply))
+    assert reply.text.count("rotate(-90)") == len(names) + 1
+    circles = direct.get("/v1/encodings/calendar.svg?features=hour-of-day&values=cyclic&unit=hours&length=24")
+    assert circles.text.count("rotate(-90)") == 2 + 1
+
+
+def test_norms_are_drawn_with_one_scale_and_said_of_what(direct: Client) -> None:
+    x = [[0.5, -0.25, 0.125, 1.0], [1.0, 0.5, -0.5, 0.25], [0.25, 1.0, 0.0, -1.0]]
+    reply = direct.post("/v1/analyses/norm.svg?offset=3", json={"tensors": {"x": x}})
+    root = ElementTree.fromstring(reply.content)
+    tops = [image.get("y") for image in root.iter("{http://www.w3.org/2000/svg}image")]
+    assert [tops.count(top) for top in sorted(set(tops), key=tops.index)] == [3, 2]
+    for told in ("base=10000", "pairing=half", "offset=3"):
+        assert told in reply.text
+    reply = direct.post("/v1/analyses/permutation.svg", json={"tensors": {"x": x}})
+    root = ElementTree.fromstring(reply.content)
+    panels = [image for image in root.iter("{http://www.w3.org/2000/svg}image") if image.get("width") != "14"]
+    assert [panels[0].get("y"), panels[2].get("y")] == [panels[1].get("y"), panels[3].get("y")]
+    assert [panels[0].get("x"), panels[1].get("x")] == [panels[2].get("x"), panels[3].get("x")]
+
+
 def test_a_picture_of_attention_says_where_the_least_is(direct: Client) -> None:
     """A hollow in the middle, told in words that the numbers bear out."""
     query = "of=alibi&length=256&depth=14&residual=0.9&slope=0.0078125"

@@ -24,7 +24,7 @@ from service.formats.pictures.wrapping import Face
 TITLE_GAP = 5  # and more than a title's size between two of a title
 BAR_GAP = 22
 # Room for what stands around the cells of a group, at most: axes, labels, ticks, the colour bar.
-AROUND_X, AROUND_Y = 280, 180
+AROUND_X, AROUND_Y = 280, 260
 LEAST_NAME, NAME_LINES = 144, 4  # of a line across heights
 BELOW = 40  # ticks, their numbers, and the label
 LEAST_COLUMN, LONGEST_NAME, UPRIGHT_GAP = 14, 120, 4  # of columns whose names stand upright beneath them
