@@ -253,7 +253,7 @@ def step_of(length: float, most: int) -> float:
     """The least of 1, 2 and 5 times a power of ten of which at most so many fit into a length.
 
     >>> step_of(128, 10), step_of(2.0, 6), step_of(0.03, 6)
-    (20.0, 0.5, 0.01)
+    (20.0, 0.5, 0.005)
     """
     exponent = int(f"{length / most:e}".partition("e")[2])
     candidates = [float(f"{digit}e{exponent + more}") for more in (0, 1) for digit in (1, 2, 5)]
