@@ -48,11 +48,11 @@ class Replica:
         return self.process.wait(30)
 
 
-def get(port: int, path: str, headers: Mapping[str, str] | None = None) -> Reply:
-    """A GET on a connection of its own."""
+def get(port: int, path: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> Reply:
+    """A GET, or a HEAD, on a connection of its own."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
-        connection.request("GET", path, headers=dict(headers or {}))
+        connection.request(method, path, headers=dict(headers or {}))
         answer = connection.getresponse()
         return Reply(answer.status, answer.read(), answer.headers.get("X-Cache", ""), answer.headers)
     finally:
