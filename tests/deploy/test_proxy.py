@@ -280,11 +280,11 @@ def test_too_much_is_told_to_the_client_and_to_no_other_replica(three: list[Held
     for each in three:
         each.resources.pictures = Crowd("pictures wait to be drawn", 0)
     tables = [f"/v1/encodings/sinusoidal.npy?length=4&dim=8&base={base}" for base in range(2, 62)]
-    with proxied([each.port for each in three], tmp_path) as proxy:
-        with Asking(proxy, [f"/v1/encodings/rope.svg?length=9&dim=8&base={base}" for base in range(2, 62)]) as flood:
-            flood.wait_for(20)
-            found = [get(proxy, path).status for path in tables]
-            flood.wait_for(20)
+    pictures = [f"/v1/encodings/rope.svg?length=9&dim=8&base={base}" for base in range(2, 62)]
+    with proxied([each.port for each in three], tmp_path) as proxy, Asking(proxy, pictures) as flood:
+        flood.wait_for(20)
+        found = [get(proxy, path).status for path in tables]
+        flood.wait_for(20)
     assert found == [200] * len(tables)
     assert flood.errors == []
     assert {reply.status for reply in flood.replies} == {503}
