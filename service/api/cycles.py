@@ -1,5 +1,4 @@
-"""Requests and their answers, as uvicorn has them but for what it would send in vain, in chunks to any client, or in two
-pieces."""
+"""Requests and their answers, as uvicorn has them but for what it sends in vain, in pieces, or in chunks to anyone."""
 
 from typing import Any, cast
 
