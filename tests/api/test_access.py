@@ -141,7 +141,7 @@ ANYWHERE = {
     "long path": asked("GET", f"/{'x' * 240}/{KEY}", BEARER),
     "value": asked("GET", f"{NPY}&base={KEY}", BEARER),
     "name": asked("GET", f"{NPY}&{KEY}=1", BEARER),
-    "inference": asked("GET", f"/v2/models/{KEY}", BEARER),
+    "model": asked("GET", f"/v2/models/{KEY}", BEARER),
     "request id": asked("GET", "/v1/nothing", BEARER, f"X-Request-ID: {KEY}"),
     "tracestate": asked(
         "GET", "/v1/nothing", BEARER, f"traceparent: 00-{'a' * 32}-{'b' * 16}-01", f"tracestate: a={KEY}"

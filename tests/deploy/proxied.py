@@ -65,6 +65,7 @@ def written(ports: list[int], listen: int, folder: Path, origin: str = "") -> st
     text = text.replace("map $http_origin $origin {", f"map $http_origin $origin {{ {origin}")
     for number, port in enumerate(ports, 1):
         text = text.replace(f"server posenc-{number}:8000", f"server 127.0.0.1:{port}")
+    text = re.sub(r" *server posenc-\d:8000[^\n]*\n", "", text)  # of fewer than there are
     text = text.replace("listen 8080", f"listen 127.0.0.1:{listen}").replace("/var/cache/nginx", f"{folder}/cache")
     text = re.sub(r"(?<= )/tmp/nginx", f"{folder}/nginx", text)
     assert "posenc-" not in text

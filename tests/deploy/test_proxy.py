@@ -5,6 +5,7 @@ import http.client
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -185,6 +186,26 @@ def test_three_replicas_hold_little_more_than_one(three: list[Held], tmp_path: P
         assert sum(shares) <= 1.2 * one.bytes()
 
 
+def test_a_replica_less_moves_its_own_share_alone(three: list[Held], tmp_path: Path) -> None:
+    """Or every replica would have to compute anew what another one has."""
+    paths = [f"/v1/encodings/sinusoidal.npy?length=4&dim=8&base={base}" for base in range(2, 62)]
+
+    def answering_each(replicas: list[Held], folder: Path) -> list[int]:
+        found = []
+        folder.mkdir()
+        with proxied([each.port for each in replicas], folder) as proxy:
+            for path in paths:
+                before = [each.answers(200) for each in three]
+                assert get(proxy, path, {"Authorization": "Bearer any"}).status == 200
+                (one,) = (n for n in range(3) if three[n].answers(200) > before[n])
+                found.append(one)
+        return found
+
+    before, after = answering_each(three, tmp_path / "three"), answering_each(three[:2], tmp_path / "two")
+    assert {each: before.count(each) > 6 for each in range(3)} == dict.fromkeys(range(3), True)
+    assert [one for one, old in zip(after, before, strict=True) if old != 2] == [one for one in before if one != 2]
+
+
 def test_no_answer_to_a_key_is_kept_by_the_proxy(tmp_path: Path) -> None:
     """Neither is it given to whoever has none."""
     key, entry = new_key("ci")
@@ -329,3 +350,17 @@ def test_what_is_known_is_answered_when_all_replicas_are_gone(replicas: list[Rep
             each.stop(signal.SIGKILL)
         assert get(proxy, TABLE).body == first.body
         assert get(proxy, f"{TABLE}&base=7").status in (502, 504)
+
+
+def test_what_was_known_is_answered_too_when_it_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of answers that hold for a second."""
+    monkeypatch.setattr("service.api.answers.FRESH", "public, max-age=1")
+    with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as replicas:
+            ports = [replicas.enter_context(serving()).port for _ in range(3)]
+            proxy = stack.enter_context(proxied(ports, tmp_path))
+            first = get(proxy, TABLE)
+            assert (first.status, first.headers["Cache-Control"]) == (200, "public, max-age=1")
+        time.sleep(2.1)
+        for _ in range(2):
+            assert get(proxy, TABLE) == Reply(200, first.body, "STALE")
