@@ -1,8 +1,9 @@
 """Runs the app under uvicorn: one process or several, a draining stop, exit code 0 after a clean one.
 
 After SIGTERM `app.state.draining` is set (so that /health/ready answers 503) while connections are taken for
-`drain_seconds` more; then the listener closes and running requests finish. After `grace_seconds`, all told, the
-process ends, whatever still runs. SIGINT, or a second signal, skips the draining; one more ends all waiting.
+`drain_seconds` more; then the listener closes and running requests finish. Those that have not two seconds before the
+end (or, of a short time, a fifth) are cut. After `grace_seconds`, all told, the process ends, whatever still runs. SIGINT, or a second signal, skips the
+draining; one more ends all waiting.
 """
 
 import asyncio
@@ -149,8 +150,8 @@ class Server(uvicorn.Server):
         for connection in self._connections():
             connection.drain()
         left = self.settings.grace_seconds - drain
-        # What is left is uvicorn's, but for a fifth, in which cancelled requests and the app wind up.
-        self.config.timeout_graceful_shutdown = cast(int, 0.8 * left)
+        # What is left is uvicorn's, but for the end, in which cancelled requests and the app wind up.
+        self.config.timeout_graceful_shutdown = cast(int, _but_the_end(left))
         self.end_within(self.settings.grace_seconds)
 
     def end_within(self, seconds: float) -> None:
@@ -187,8 +188,13 @@ class Server(uvicorn.Server):
         for opened in self.listening:
             turn_away(opened)
         loop = asyncio.get_running_loop()
-        loop.call_later(0.9 * self._patience(), self._cut)
+        loop.call_later(_but_the_end(self._patience()), self._cut)
         await asyncio.sleep(ENTERING_SECONDS)
+
+
+def _but_the_end(seconds: float) -> float:
+    """That time without its last second, or its last tenth where that is less."""
+    return max(0.9 * seconds, seconds - 1)
 
 
 def turn_away(opened: socket.socket) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 import errno
 import logging
 import os
@@ -9,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from starlette.applications import Starlette
@@ -70,11 +72,13 @@ def test_nobody_listens_before_there_is_someone_to_answer(monkeypatch: pytest.Mo
     port = free_port()
     found: list[bool] = []
 
+    def stop() -> None:
+        wait_until(lambda: answering(port))
+        os.kill(os.getpid(), signal.SIGINT)
+
     def create_app(chosen: Settings) -> Starlette:
         found.append(answering(port))
-        threading.Thread(
-            target=lambda: (wait_until(lambda: answering(port)), os.kill(os.getpid(), signal.SIGINT))
-        ).start()
+        threading.Thread(target=stop).start()
         return stub_app.create_app(chosen)
 
     monkeypatch.setitem(sys.modules, "service.main", SimpleNamespace(create_app=create_app))
@@ -216,6 +220,27 @@ def test_sigint_and_a_second_signal_do_not_wait_for_draining() -> None:
     interrupted.handle_exit(signal.SIGINT, None)
     assert interrupted.close_at is not None
     assert interrupted.close_at < began + 5
+
+
+@pytest.mark.parametrize(("grace", "drain", "cut"), [(15, 1, 12), (12, 1, 9), (5, 0, 4.05), (1, 1, 0)])
+def test_requests_have_nearly_all_of_the_grace_period(grace: int, drain: float, cut: float) -> None:
+    """Draining not counted."""
+    chosen = settings(grace_seconds=grace, drain_seconds=drain)
+    stopped = Server(stub_app.create_app(chosen), chosen)
+    times: list[float] = []
+
+    async def close() -> None:
+        began = asyncio.get_running_loop().time()
+        stopped.handle_exit(signal.SIGTERM, None)
+        with mock.patch.object(
+            asyncio.get_running_loop(), "call_later", side_effect=lambda *given: times.append(given[0])
+        ):
+            await stopped._close_door()
+        assert asyncio.get_running_loop().time() - began < 5
+
+    with mock.patch("asyncio.sleep", mock.AsyncMock()):
+        asyncio.run(close())
+    assert times == [pytest.approx(cut)]
 
 
 def test_a_signal_while_requests_finish_ends_the_waiting() -> None:
