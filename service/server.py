@@ -2,8 +2,8 @@
 
 After SIGTERM `app.state.draining` is set (so that /health/ready answers 503) while connections are taken for
 `drain_seconds` more; then the listener closes and running requests finish. Those that have not two seconds before the
-end (or, of a short time, a fifth) are cut. After `grace_seconds`, all told, the process ends, whatever still runs. SIGINT, or a second signal, skips the
-draining; one more ends all waiting.
+end (or, of a short time, a fifth) are cut. After `grace_seconds`, all told, the process ends, whatever still runs.
+SIGINT, or a second signal, skips the draining; one more ends all waiting.
 """
 
 import asyncio
