@@ -21,6 +21,8 @@ Key = tuple[str, bytes]  # whose it is, and its digest
 
 KEY_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _KEY = re.compile(rf"({KEY_NAME}):([0-9a-fA-F]{{64}})", re.ASCII)
+# Three quarters of one too: a text may have been cut within it.
+_ANY_KEY = re.compile(r"posenc_[A-Za-z0-9_-]{32,}", re.ASCII)
 _LABEL = r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?"
 _NAME = rf"{_LABEL}(\.{_LABEL})*"
 _ADDRESS = r"\[[0-9a-f:.]{2,45}\]"
@@ -37,6 +39,15 @@ def new_key(name: str) -> tuple[str, str]:
     """
     key = f"posenc_{secrets.token_urlsafe(32)}"
     return key, f"{name}:{sha256(key.encode()).hexdigest()}"
+
+
+def redacted(text: str) -> str:
+    """The same without what has the form of a key, for what is logged or answered: callers put keys anywhere.
+
+    >>> redacted(f"/v1/posenc_{'k' * 43}/x")
+    '/v1/posenc_***/x'
+    """
+    return _ANY_KEY.sub("posenc_***", text)
 
 
 def read_keys(text: str) -> tuple[Key, ...]:

@@ -17,6 +17,7 @@ from types import TracebackType
 
 import orjson
 
+from service.access import redacted
 from service.settings import Settings
 
 MOST_MESSAGE = 8192
@@ -56,6 +57,9 @@ def time_of(record: logging.LogRecord) -> str:
 class Text(logging.Formatter):
     """A line for people: time, level, logger, message, fields; a traceback follows it."""
 
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         fields = "".join(f" {name}={escaped(str(value))}" for name, value in fields_of(record).items())
         return f"{time_of(record)} {record.levelname} {record.name}: {message_of(record)}{fields}"
@@ -75,7 +79,7 @@ class Json(logging.Formatter):
         if record.exc_info:
             text = self.formatException(record.exc_info)
             line["exception"] = text.encode("utf-8", "backslashreplace").decode()
-        return orjson.dumps(line, default=str).decode()
+        return redacted(orjson.dumps(line, default=str).decode())
 
 
 FORMATTERS = {"text": Text, "json": Json}

@@ -1,8 +1,9 @@
 """Runs the app under uvicorn: one process or several, a draining stop, exit code 0 after a clean one.
 
 After SIGTERM `app.state.draining` is set (so that /health/ready answers 503) while connections are taken for
-`drain_seconds` more; then the listener closes and running requests finish. After `grace_seconds`, all told, the
-process ends, whatever still runs. SIGINT, or a second signal, skips the draining; one more ends all waiting.
+`drain_seconds` more; then the listener closes and running requests finish. Those that have not two seconds before the
+end (or, of a short time, a fifth) are cut. After `grace_seconds`, all told, the process ends, whatever still runs.
+SIGINT, or a second signal, skips the draining; one more ends all waiting.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from service.api.protocol import Protocol
 
 DONE, FAILED, REFUSED = 0, 1, 2
-BACKLOG = 2048
 # How long a thread that computes keeps the interpreter from the one that answers.
 SWITCH_SECONDS = 0.0005
 # How long those who have connected have, after the last was let in, to be taken.
@@ -50,15 +50,12 @@ def serve(settings: Settings) -> int:
     configure_logging(settings)
     settings = fitted(settings, memory_bytes(), cores())
     try:
-        sockets = listen(settings)
+        sockets = bind(settings)
     except socket.gaierror as error:
         print(f"posenc: --host (POSENC_HOST) is {settings.host}: {error.strerror}", file=sys.stderr)
         return REFUSED
     except OSError as error:
-        reason = error.strerror or error
-        print(f"posenc: cannot listen on {settings.host}:{settings.port}: {reason}", file=sys.stderr)
-        return FAILED
-    log.info("listening on %s", ", ".join(map(address, sockets)))
+        return _not_listening(settings, error)
     try:
         if settings.workers == 1:
             return work(settings, sockets)
@@ -78,20 +75,38 @@ def work(settings: Settings, sockets: Sequence[socket.socket]) -> int:
     server = Server(create_app(settings), settings)
     # What there is by now stays: looking through it again and again would take a tenth of a second each time.
     gc.freeze()
-    server.run(list(sockets))
+    try:
+        server.run(list(sockets))
+    except OSError as error:
+        return _not_listening(settings, error)
     log.info("stopped")
     return DONE
 
 
-def listen(settings: Settings) -> list[socket.socket]:
-    """Open a socket for every address of the host, all on one port; `::` also takes IPv4."""
-    sockets: list[socket.socket] = []
+def _not_listening(settings: Settings, error: OSError) -> int:
+    reason = error.strerror or error
+    print(f"posenc: cannot listen on {settings.host}:{settings.port}: {reason}", file=sys.stderr)
+    return FAILED
+
+
+def bind(settings: Settings) -> list[socket.socket]:
+    """Take the port for every address of the host, all the same one; `::` also takes IPv4.
+
+    Nobody listens there yet: who comes before there is someone to answer is refused, and does not wait.
+    """
     port = settings.port
-    for family, place in _addresses(settings.host):
-        dual = place == "::" and socket.has_dualstack_ipv6()
-        opened = socket.create_server((place, port), family=family, backlog=BACKLOG, dualstack_ipv6=dual)
-        sockets.append(opened)
-        port = opened.getsockname()[1]
+    with ExitStack() as opening:
+        sockets: list[socket.socket] = []
+        for family, place in _addresses(settings.host):
+            opened = opening.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            # Elsewhere it would let others have the port as well.
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name == "posix")
+            if family == socket.AF_INET6:
+                opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, place != "::")
+            opened.bind((place, port))
+            port = opened.getsockname()[1]
+            sockets.append(opened)
+        opening.pop_all()
     return sockets
 
 
@@ -135,8 +150,8 @@ class Server(uvicorn.Server):
         for connection in self._connections():
             connection.drain()
         left = self.settings.grace_seconds - drain
-        # What is left is uvicorn's, but for a fifth, in which cancelled requests and the app wind up.
-        self.config.timeout_graceful_shutdown = cast(int, 0.8 * left)
+        # What is left is uvicorn's, but for the end, in which cancelled requests and the app wind up.
+        self.config.timeout_graceful_shutdown = cast(int, _but_the_end(left))
         self.end_within(self.settings.grace_seconds)
 
     def end_within(self, seconds: float) -> None:
@@ -157,6 +172,11 @@ class Server(uvicorn.Server):
         self.listening = sockets or []
         await super().serve(sockets)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen: everything is there to answer."""
+        await super().startup(sockets)
+        log.info("listening on %s", ", ".join(map(address, self.listening)))
+
     async def on_tick(self, counter: int) -> bool:
         if self.close_at is not None and time.monotonic() >= self.close_at and not self.should_exit:
             await self._close_door()
@@ -168,8 +188,13 @@ class Server(uvicorn.Server):
         for opened in self.listening:
             turn_away(opened)
         loop = asyncio.get_running_loop()
-        loop.call_later(0.9 * self._patience(), self._cut)
+        loop.call_later(_but_the_end(self._patience()), self._cut)
         await asyncio.sleep(ENTERING_SECONDS)
+
+
+def _but_the_end(seconds: float) -> float:
+    """That time without its last second, or its last tenth where that is less."""
+    return max(0.9 * seconds, seconds - 1)
 
 
 def turn_away(opened: socket.socket) -> None:

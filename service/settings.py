@@ -104,7 +104,7 @@ class Settings(BaseSettings):
     json_bytes: Size = Field(default=256 * 2**20, description="largest JSON or CSV answer")
     body_bytes: Size = Field(default=128 * 2**20, description="largest request body")
     json_body_bytes: Size = Field(
-        default=16 * 2**20, description="largest request body in JSON; reading a larger one would hold up the others"
+        default=8 * 2**20, description="largest request body in JSON; reading a larger one would hold up the others"
     )
     memory_bytes: Size = Field(
         default=2 * 2**30, description="memory for work under way; what does not fit at the moment gets 503"

@@ -20,7 +20,7 @@ from fastapi import FastAPI
 
 from service.api.resources import Resources
 from service.main import create_app
-from service.server import Server, listen
+from service.server import Server, bind
 from service.settings import Settings
 from tests.live import is_tested, wait_until
 
@@ -113,7 +113,7 @@ def in_process(given: Settings) -> Iterator[Client]:
 def on_port(given: Settings) -> Iterator[Client]:
     """The app behind the real server on a free port of this machine."""
     app = create_app(given)
-    sockets = listen(given.model_copy(update={"port": 0}))
+    sockets = bind(given.model_copy(update={"port": 0}))
     server = Server(app, given)
     thread = threading.Thread(target=server.run, args=(sockets,), name="server")
     thread.start()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from service.server import Server, listen
+from service.server import Server, bind
 from service.settings import Settings
 
 
@@ -26,7 +26,7 @@ class Live(Server):
 def live(app: Any, settings: Settings) -> Iterator[Live]:
     """Serve the app while the block runs; a stop that takes more than ten seconds is a failure."""
     server = Live(app, settings)
-    sockets = listen(settings)
+    sockets = bind(settings)
     server.port = sockets[0].getsockname()[1]
     thread = threading.Thread(target=server.run, args=(sockets,))
     thread.start()

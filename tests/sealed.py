@@ -49,11 +49,11 @@ def seal() -> None:
 
 
 def serve() -> int:
-    from service.server import listen, work  # noqa: PLC0415 - loaded as the command loads it
+    from service.server import bind, work  # noqa: PLC0415 - loaded as the command loads it
     from service.settings import Settings  # noqa: PLC0415
 
     settings = Settings(port=0, drain_seconds=0)
-    sockets = listen(settings)
+    sockets = bind(settings)
     print(sockets[0].getsockname()[1], flush=True)
     seal()
     return work(settings, sockets)

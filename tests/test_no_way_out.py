@@ -17,6 +17,7 @@ import service
 from tests.api.problems import refused
 from tests.api.requests import EXAMPLES, Asked
 from tests.clients import Client
+from tests.live import answering, wait_until
 
 ROOT = Path(service.__file__).parents[1]
 SOURCES = sorted(Path(service.__file__).parent.rglob("*.py"))
@@ -73,6 +74,7 @@ def test_a_server_that_cannot_reach_out_answers_everything() -> None:
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline())
+        wait_until(lambda: answering(port))
         for target in [*PAGES, *TARGETS, LARGE]:
             assert status(port, "GET", target) == (404 if target == "/nothing" else 200), target
         for target, body in BODIES:

@@ -1,3 +1,4 @@
+import asyncio
 import errno
 import logging
 import os
@@ -8,12 +9,15 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
+from starlette.applications import Starlette
 
 from service import server
 from service.logs import configure_logging
-from service.server import Server, address, listen, serve
+from service.server import Server, address, bind, serve
 from service.settings import Settings
 from tests import stub_app
 from tests.live import Client, answering, ask, free_port, live, wait_until
@@ -63,6 +67,42 @@ def test_a_taken_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.strip().startswith(line)
 
 
+def test_nobody_listens_before_there_is_someone_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is taken while the service is loaded would wait for seconds, and no other replica be asked."""
+    port = free_port()
+    found: list[bool] = []
+
+    def stop() -> None:
+        wait_until(lambda: answering(port))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def create_app(chosen: Settings) -> Starlette:
+        found.append(answering(port))
+        threading.Thread(target=stop).start()
+        return stub_app.create_app(chosen)
+
+    monkeypatch.setitem(sys.modules, "service.main", SimpleNamespace(create_app=create_app))
+    assert serve(settings(port=port)) == 0
+    assert found == [False]
+
+
+def test_a_port_that_was_taken_meanwhile_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port()
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+        def create_app(chosen: Settings) -> Starlette:
+            other.listen()
+            return stub_app.create_app(chosen)
+
+        other.bind(("127.0.0.1", port))
+        monkeypatch.setitem(sys.modules, "service.main", SimpleNamespace(create_app=create_app))
+        assert serve(settings(port=port)) == 1
+    assert capsys.readouterr().err.startswith(f"posenc: cannot listen on 127.0.0.1:{port}: ")
+
+
 def test_several_workers_are_supervised(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, float]] = []
 
@@ -95,7 +135,7 @@ def test_the_log_level_holds_for_all_and_hides_the_routine_of_uvicorn(level: str
 def test_a_name_listens_on_all_its_addresses_with_one_port(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, 1, 6, "", (f"127.0.0.{n}", 0)) for n in (1, 2, 1)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_names: found)
-    sockets = listen(settings(host="localhost"))
+    sockets = bind(settings(host="localhost"))
     names = [opened.getsockname() for opened in sockets]
     for opened in sockets:
         opened.close()
@@ -104,8 +144,9 @@ def test_a_name_listens_on_all_its_addresses_with_one_port(monkeypatch: pytest.M
 
 
 def test_two_colons_take_both_families() -> None:
-    (opened,) = listen(settings(host="::"))
+    (opened,) = bind(settings(host="::"))
     with opened:
+        opened.listen()
         place, port = opened.getsockname()[:2]
         assert address(opened) == f"http://[{place}]:{port}"
         with socket.create_connection(("127.0.0.1", port), timeout=5):
@@ -179,6 +220,27 @@ def test_sigint_and_a_second_signal_do_not_wait_for_draining() -> None:
     interrupted.handle_exit(signal.SIGINT, None)
     assert interrupted.close_at is not None
     assert interrupted.close_at < began + 5
+
+
+@pytest.mark.parametrize(("grace", "drain", "cut"), [(15, 1, 12), (12, 1, 9), (5, 0, 4.05), (1, 1, 0)])
+def test_requests_have_nearly_all_of_the_grace_period(grace: int, drain: float, cut: float) -> None:
+    """Draining not counted."""
+    chosen = settings(grace_seconds=grace, drain_seconds=drain)
+    stopped = Server(stub_app.create_app(chosen), chosen)
+    times: list[float] = []
+
+    async def close() -> None:
+        began = asyncio.get_running_loop().time()
+        stopped.handle_exit(signal.SIGTERM, None)
+        with mock.patch.object(
+            asyncio.get_running_loop(), "call_later", side_effect=lambda *given: times.append(given[0])
+        ):
+            await stopped._close_door()
+        assert asyncio.get_running_loop().time() - began < 5
+
+    with mock.patch("asyncio.sleep", mock.AsyncMock()):
+        asyncio.run(close())
+    assert times == [pytest.approx(cut)]
 
 
 def test_a_signal_while_requests_finish_ends_the_waiting() -> None:
@@ -283,6 +345,6 @@ def test_a_host_that_has_no_address_is_a_bad_value(
     def nowhere(_settings: Settings) -> list[socket.socket]:
         raise socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.setattr(server, "listen", nowhere)
+    monkeypatch.setattr(server, "bind", nowhere)
     assert server.serve(settings(host="nowhere.invalid")) == 2
     assert capsys.readouterr().err == "posenc: --host (POSENC_HOST) is nowhere.invalid: Name or service not known\n"

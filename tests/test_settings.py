@@ -145,7 +145,7 @@ def test_defaults() -> None:
         "result_bytes": 8589934592,
         "json_bytes": 268435456,
         "body_bytes": 134217728,
-        "json_body_bytes": 16777216,
+        "json_body_bytes": 8388608,
         "memory_bytes": 2147483648,
         "waiting_requests": 1024,
         "queue_seconds": 5.0,

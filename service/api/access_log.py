@@ -6,9 +6,11 @@ should not have put there, and a line is one line whatever was sent.
 
 import logging
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote_to_bytes
 
 from starlette.types import Scope
 
+from service.access import redacted
 from service.api.meters import Account
 
 if TYPE_CHECKING:
@@ -79,6 +81,9 @@ def shown(target: bytes) -> str:
     ('/v1/encodings/rope', '/a\\\\x0a')
     """
     path = target.partition(b"?")[0]
+    plain = unquote_to_bytes(path).decode("latin-1")
+    if redacted(plain) != plain:
+        path = redacted(plain).encode("latin-1")
     text = "".join(chr(byte) if 32 < byte < 127 else f"\\x{byte:02x}" for byte in path[:MOST_PATH])
     return text if len(path) <= MOST_PATH else text + "..."
 

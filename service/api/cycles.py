@@ -1,12 +1,14 @@
-"""Requests and their answers, as uvicorn has them but for what it would send in vain or in chunks to any client."""
+"""Requests and their answers, as uvicorn has them but for what it sends in vain, in pieces, or in chunks to anyone."""
 
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from service.api.polite import Polite
+
 
 class Cycle(RequestResponseCycle):
-    """Nothing is sent to a connection that is closing.
+    """Nothing is sent to a connection that is closing, and a header goes along with the first of the body.
 
     Of several requests in a row, uvicorn tells only the last that the client has left; what another one sends then
     would be refused by the transport with an error.
@@ -17,6 +19,10 @@ class Cycle(RequestResponseCycle):
             await self.flow.drain()
         if self.transport.is_closing():
             self.disconnected = True
+        elif message["type"] == "http.response.start":
+            cast(Polite, self.transport).hold()
+        elif self.scope["method"] == "HEAD":
+            cast(Polite, self.transport).release()
         await super().send(message)
 
 

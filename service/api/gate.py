@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Noted = Mapping[bytes, bytes]
 Check = Callable[[Scope, Noted], Problem | None]
 
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}", re.ASCII)
+_REQUEST_ID = re.compile(rb"(?!.*posenc_)[A-Za-z0-9._:-]{1,64}", re.ASCII)
 
 # What every answer says: that its type is what it says, and that any page may show it (a picture, say), for it holds
 # nothing of whoever asks; what a page may read is a matter of CORS.
@@ -103,7 +103,7 @@ class Gate:
     def identify(self, noted: Noted) -> Admitted:
         """The request's id and its trace; nothing is checked."""
         given, parent = noted.get(b"x-request-id"), noted.get(b"traceparent")
-        # The caller's own id if it is a plain one; otherwise one that no other request of any process has.
+        # The caller's own id if it is a plain one and no key; otherwise one that no other request of any process has.
         known = given is not None and _REQUEST_ID.fullmatch(given)
         request_id = given if given is not None and known else b"%s-%x" % (self._prefix, next(self._numbers))
         lines = b"%s%s\r\n" % (self._lines, request_id)

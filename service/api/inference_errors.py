@@ -2,6 +2,7 @@
 
 import orjson
 
+from service.access import redacted
 from service.api.problems import MEDIA_TYPE, Problem
 
 PREFIX = "/v2"
@@ -13,7 +14,7 @@ def written(problem: Problem, path: str, request_id: str) -> tuple[int, bytes, b
     if path != PREFIX and not path.startswith(f"{PREFIX}/"):
         return problem.status, MEDIA_TYPE, problem.body(request_id)
     status = 400 if problem.status in (406, 422) else problem.status
-    return status, b"application/json", orjson.dumps({"error": _line(problem)})
+    return status, b"application/json", orjson.dumps({"error": redacted(_line(problem))})
 
 
 def _line(problem: Problem) -> str:

@@ -130,7 +130,7 @@ PROBLEMS: Mapping[str, ProblemType] = {
         ),
         ProblemType(
             "self-test-failed",
-            503,
+            500,
             "The server computes wrong values and answers none",
             "Before it takes work a server compares a few tables with known values. On this machine, or in this build, "
             "they differ. Ask another server; the log of this one says which values.",

@@ -11,6 +11,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from service.access import redacted
 from service.api.names import nearest_names
 from service.api.problem_types import PROBLEMS
 from service.engine.errors import Refusal
@@ -36,7 +37,7 @@ class Problem(Exception):
     ) -> None:
         super().__init__(detail)
         self.slug = slug
-        self.detail = detail
+        self.detail = redacted(detail)
         self.errors = errors
         self.headers = headers or {}
 
@@ -57,7 +58,7 @@ class Problem(Exception):
                 "instance": request_id,
                 "errors": errors,
             }
-            text = orjson.dumps(document)
+            text = redacted(orjson.dumps(document).decode()).encode()
             if len(text) <= MOST_BYTES or not errors:
                 return text
             errors = errors[: len(errors) // 2]

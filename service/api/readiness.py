@@ -44,7 +44,7 @@ class Readiness:
         for each in found:
             log.critical("THIS MACHINE OR BUILD COMPUTES WRONG VALUES: %s", each)
         if found:
-            log.critical("nothing is computed and /health/ready stays 503: %d self-tests failed", len(found))
+            log.critical("nothing is computed and /health/ready stays 500: %d self-tests failed", len(found))
 
     async def refusal(self, scope: Scope) -> Problem | None:
         """Why a request cannot be answered by this process at all."""

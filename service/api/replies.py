@@ -17,6 +17,9 @@ from service.formats.format import Chunk
 
 log = logging.getLogger("posenc")
 
+# To a proxy such as nginx: do not take more of this than its client does, and do not keep it. It is computed as it is
+# taken, not kept here either, and nobody else asks for it now.
+UNBUFFERED = (b"x-accel-buffering", b"no")
 SENT_BYTES = 1 << 20  # at a time: what the socket does not take at once is copied
 
 
@@ -78,7 +81,7 @@ class Streamed(Response):
         timing: Timing,
     ) -> None:
         self.status_code = status
-        self.raw_headers = headers
+        self.raw_headers = [*headers, UNBUFFERED]
         self.chunks = chunks
         self.share = share
         self.resources = resources

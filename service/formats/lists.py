@@ -1,9 +1,9 @@
 """Nested lists of numbers or truth values, as JSON brings them, into an array; or the place of the fault."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,12 @@ from service.formats.declared import MOST_AXES
 from service.formats.errors import Unreadable
 
 MOST_INTEGER = 1 << 53
+# Items are looked at so many at a time: a loop within the interpreter lets no other thread run, however long it takes.
+SLICE = 1 << 16
+# Rows of so many items are joined one by one.
+LONG_ROW = 64
 _NUMBERS = {int, float}
+Value = TypeVar("Value", np.float64, np.int64, np.bool_)
 _CALLED = {bool: "a boolean", str: "a string", dict: "an object", type(None): "null", list: "a list"}
 
 
@@ -43,9 +48,9 @@ def flags_from_lists(value: object, pointer: str) -> NDArray[np.float64] | NDArr
     service.formats.errors.Unreadable: this is a boolean, where its neighbours are none: give 0 and 1, or true and false
     """
     level, shape = _flattened(value, pointer)
-    kinds = set(map(type, level))
+    kinds = _kinds(type, level)
     if kinds == {bool}:
-        return np.array(level, np.bool_).reshape(shape)
+        return _array(level, np.bool_).reshape(shape)
     if bool in kinds:
         first = type(level[0]) is bool
         raise _fault(level, shape, pointer, lambda item: (type(item) is bool) is not first, _one_kind)
@@ -53,31 +58,57 @@ def flags_from_lists(value: object, pointer: str) -> NDArray[np.float64] | NDArr
 
 
 def _numbers(level: list[Any], shape: tuple[int, ...], pointer: str) -> NDArray[np.float64] | NDArray[np.int64]:
-    kinds = set(map(type, level))
+    kinds = _kinds(type, level)
     if not kinds <= _NUMBERS:
         raise _fault(level, shape, pointer, lambda item: type(item) not in _NUMBERS, _unwanted)
     if int in kinds and _beyond(level):
         raise _fault(level, shape, pointer, _is_beyond, _too_large)
-    if float in kinds and not all(map(math.isfinite, level)):
+    if float in kinds and not all(all(map(math.isfinite, part)) for part in _slices(level)):
         raise _fault(level, shape, pointer, lambda item: not math.isfinite(item), _nonfinite)
     if kinds == {int}:
-        return np.array(level, np.int64).reshape(shape)
-    return np.array(level, np.float64).reshape(shape)
+        return _array(level, np.int64).reshape(shape)
+    return _array(level, np.float64).reshape(shape)
+
+
+def _slices(level: list[Any]) -> Iterator[list[Any]]:
+    return (level[start : start + SLICE] for start in range(0, len(level), SLICE))
+
+
+def _kinds(of: Callable[[Any], Any], level: list[Any]) -> set[Any]:
+    """What the items are in that respect."""
+    return set().union(*(set(map(of, part)) for part in _slices(level)))
+
+
+def _array(level: list[Any], dtype: type[Value]) -> NDArray[Value]:
+    array = np.empty(len(level), dtype)
+    for start, part in zip(range(0, len(level), SLICE), _slices(level), strict=True):
+        array[start : start + SLICE] = part
+    return array
+
+
+def _joined(rows: list[list[Any]], length: int) -> list[Any]:
+    """The items of rows of that length."""
+    if len(rows) == 1:
+        return rows[0]
+    items: list[Any] = []
+    for part in rows if length >= LONG_ROW else map(chain.from_iterable, _slices(rows)):
+        items.extend(part)
+    return items
 
 
 def _flattened(value: object, pointer: str) -> tuple[list[Any], tuple[int, ...]]:
     """The innermost items in order, and the shape of the lists around them, found level by level."""
     level: list[Any] = [value]
     shape: tuple[int, ...] = ()
-    while list in (kinds := set(map(type, level))):
+    while list in (kinds := _kinds(type, level)):
         if kinds != {list}:
             raise _mixed(level, shape, pointer)
         length = len(level[0])
-        if set(map(len, level)) != {length}:
+        if _kinds(len, level) != {length}:
             raise _uneven(level, shape, pointer)
         if len(shape) == MOST_AXES:
             raise Unreadable("nesting", f"the lists are nested deeper than {MOST_AXES}", pointer)
-        level, shape = list(chain.from_iterable(level)), (*shape, length)
+        level, shape = _joined(level, length), (*shape, length)
     return level, shape
 
 
@@ -140,4 +171,4 @@ def _is_beyond(item: object) -> bool:
 
 def _beyond(level: list[Any]) -> bool:
     # Floats may be as large as they like, so the largest (or a NaN) only tells that a closer look is needed.
-    return not max(map(abs, level)) <= MOST_INTEGER and any(map(_is_beyond, level))
+    return any(not max(map(abs, part)) <= MOST_INTEGER and any(map(_is_beyond, part)) for part in _slices(level))

@@ -1,9 +1,15 @@
 """API keys, quotas, host names and CORS guard every kind of request alike, by the fast way and by the slow one."""
 
+import hmac
+import logging
 from collections.abc import Iterator
+from hashlib import sha256
 
 import pytest
 
+from service.api import keys as keys_module
+from service.api.keys import Keys
+from service.logs import Json, Text
 from tests.api.guarded import (
     BEARER,
     ENTRY,
@@ -127,6 +133,58 @@ def test_a_key_in_an_address_is_refused_and_not_repeated(path: str, keyed: Guard
         assert statuses(answers) == [400] * len(NAMES)
         assert not any(KEY.encode() in answer for answer in answers)
         assert all(b"Authorization: Bearer KEY" in answer for answer in answers)
+
+
+ANYWHERE = {
+    "path": asked("GET", f"/v1/{KEY}", BEARER),
+    "encoded path": asked("GET", f"/v1/schemes/{KEY.replace('_', '%5f')}", BEARER),
+    "long path": asked("GET", f"/{'x' * 240}/{KEY}", BEARER),
+    "value": asked("GET", f"{NPY}&base={KEY}", BEARER),
+    "name": asked("GET", f"{NPY}&{KEY}=1", BEARER),
+    "model": asked("GET", f"/v2/models/{KEY}", BEARER),
+    "request id": asked("GET", "/v1/nothing", BEARER, f"X-Request-ID: {KEY}"),
+    "tracestate": asked(
+        "GET", "/v1/nothing", BEARER, f"traceparent: 00-{'a' * 32}-{'b' * 16}-01", f"tracestate: a={KEY}"
+    ),
+    "method": asked(f"{KEY}", NPY, BEARER),
+    "not known": asked("GET", NPY, f"Authorization: Bearer {KEY}x"),
+}
+
+
+@pytest.mark.parametrize("where", [*KINDS, *ANYWHERE])
+def test_a_key_is_neither_logged_nor_repeated(where: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Wherever its owner puts it, at every level of the log and for every request that has a line."""
+    caplog.set_level(logging.DEBUG)
+    data = ANYWHERE[where] if where in ANYWHERE else sent(where, BEARER)
+    with guarded(BEARER, api_keys=ENTRY, access_log="all") as found:
+        answers = [found.said(data) for _ in range(2)]
+    assert not any(KEY.encode() in answer for answer in answers)
+    lines = [formatter.format(line) for line in caplog.records for formatter in (Json(), Text())]
+    assert sum("posenc.access" in line for line in lines) >= 4 * (where not in ("method", "old", "absolute"))
+    for line in lines:
+        assert KEY not in line
+        assert KEY.removeprefix("posenc_") not in line
+        assert "bearer" not in line.lower()
+        assert ENTRY.partition(":")[2] not in line
+
+
+def test_digests_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, whichever is the right one."""
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(mine: bytes, known: bytes) -> bool:
+        compared.append((mine, known))
+        return False
+
+    monkeypatch.setattr(keys_module, "compare_digest", compare)
+    digest, others = sha256(b"k").digest(), [bytes([n]) * 32 for n in range(3)]
+    keys = [("first", digest), *(("other", each) for each in others)]
+    # It alone says which is the right one.
+    assert Keys(keys).name_of(b"Bearer k") is None
+    assert compared == [(digest, known) for _, known in keys]
+    monkeypatch.undo()
+    assert vars(keys_module)["compare_digest"] is hmac.compare_digest
+    assert Keys(keys).name_of(b"Bearer k") == "first"
 
 
 def test_what_probes_and_pages_need_is_open(keyed: Guarded) -> None:

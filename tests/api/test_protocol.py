@@ -7,6 +7,7 @@ import time
 from asyncio import AbstractEventLoop, Transport
 from collections.abc import Iterator
 from typing import Any, cast
+from unittest import mock
 from unittest.mock import create_autospec
 
 import pytest
@@ -17,8 +18,8 @@ from service.api.cycles import Cycle, Unframed
 from service.api.door import Door, Found
 from service.api.early import not_http
 from service.api.gate import Admitted
+from service.api.polite import JOINED_BYTES, Polite
 from service.api.protocol import Protocol
-from service.api.repeating import JOINED_BYTES
 from service.api.reply_cache import Body, Head
 from service.settings import Settings
 from tests import stub_app
@@ -446,6 +447,35 @@ def test_what_comes_behind_the_last_request_of_a_connection_is_not_answered(clie
     client.send(b"bc" + GET)
     answer += client.read()
     assert answer.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("kind", [Cycle, Unframed])
+@pytest.mark.parametrize(("method", "size", "length"), [
+    ("GET", 5, True), ("GET", JOINED_BYTES + 1, True), ("GET", 5, False), ("GET", 0, True), ("HEAD", 5, True),
+])  # fmt: skip
+def test_a_header_is_written_with_the_first_of_its_body(
+    kind: type[Cycle], method: str, size: int, length: bool
+) -> None:
+    """Not by itself, for a proxy that has no more of an answer cannot ask another replica any more."""
+    transport, none = create_autospec(Transport), cast(Any, None)
+    transport.is_closing.return_value = False
+    connection = create_autospec(Protocol, transport=transport)
+    polite, flow = cast(Transport, Polite(connection)), FlowControl(transport)
+    logger, scope = create_autospec(logging.Logger), cast(Any, {"method": method})
+    cycle = kind(scope, polite, flow, logger, none, False, [], asyncio.Event(), False, True, lambda: None)
+    fields = [(b"content-length", b"%d" % (2 * size))] if length else []
+
+    async def app() -> None:
+        await cycle.send({"type": "http.response.start", "status": 200, "headers": fields})
+        assert transport.method_calls in ([], [mock.call.is_closing()])
+        for more in (True, False):
+            await cycle.send({"type": "http.response.body", "body": b"x" * size, "more_body": more})
+
+    asyncio.run(app())
+    wrote = [each for each in transport.method_calls if each[0] in ("write", "writelines")]
+    first = b"".join(wrote[0].args) if wrote[0][0] == "write" else b"".join(wrote[0].args[0])
+    assert first.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert first.partition(b"\r\n\r\n")[2].strip(b"5\r\n") == b"x" * size * (method == "GET")
 
 
 @pytest.mark.parametrize("kind", [Cycle, Unframed])

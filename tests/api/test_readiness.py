@@ -63,13 +63,13 @@ def told(port: int, path: str) -> tuple[int, str]:
 
 def test_a_failed_self_test_keeps_every_number_in(failing: Client, caplog: pytest.LogCaptureFixture) -> None:
     assert "wrong values" in refused(failing.get("/health/ready"), "self-test-failed")["detail"]
-    assert failing.get("/v2/health/ready").status_code == 503
+    assert failing.get("/v2/health/ready").status_code == 500
     for method, path in (("GET", SLOPES), ("HEAD", SLOPES), ("POST", "/v1/apply/rope"), ("GET", "/v1/schemes")):
         answer = failing.request(method, path)
-        assert answer.status_code == 503
+        assert answer.status_code == 500
         assert answer.headers["retry-after"] == "60"
         assert answer.headers["cache-control"] == "no-store"
-    assert failing.post("/v2/models/biases.alibi-slopes/infer", json={}).status_code == 503
+    assert failing.post("/v2/models/biases.alibi-slopes/infer", json={}).status_code == 500
     for path in ("/health/live", "/v2/health/live", "/problems/self-test-failed", "/"):
         assert failing.get(path).status_code == 200
     assert "posenc_ready 0.0" in failing.get("/metrics").text
@@ -83,7 +83,7 @@ def test_it_is_said_loudly(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCa
     said = [line for line in caplog.records if line.levelname == "CRITICAL"]
     assert len(said) == 3
     assert "one: 1.5, not 0.5" in said[0].getMessage()
-    assert "stays 503: 2 self-tests failed" in said[2].getMessage()
+    assert "stays 500: 2 self-tests failed" in said[2].getMessage()
 
 
 def test_an_app_that_nobody_started_answers_and_is_not_ready() -> None:
@@ -127,7 +127,7 @@ def test_every_worker_tests_itself(tmp_path: Path) -> None:
         for _ in range(8):
             assert told(port, "/health/live")[0] == 200
             assert json.loads(told(port, "/health/ready")[1])["type"] == "/problems/self-test-failed"
-            assert told(port, SLOPES)[0] == 503
+            assert told(port, SLOPES)[0] == 500
     finally:
         process.terminate()
         assert process.wait(20) == 0

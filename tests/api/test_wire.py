@@ -207,3 +207,15 @@ def test_answers_above_the_threshold_have_their_length(server: Client) -> None:
 def test_http_1_0_is_answered(server: Client) -> None:
     status, _, body = parsed(talk(server, f"GET {TABLE} HTTP/1.0\r\n\r\n".encode()))
     assert (status, body) == (200, server.get(TABLE).content)
+
+
+@pytest.mark.parametrize(("rows", "times"), [(4, 100), (400, 90), (20_000, 10)], ids=["small", "100 KB", "streamed"])
+def test_a_header_comes_along_with_the_first_of_its_body(server: Client, rows: int, times: int) -> None:
+    """Of answers that nobody asked for before: a proxy that has the header alone can ask no other replica."""
+    for base in range(2, 2 + times):
+        with Connection(port_of(server)) as connection:
+            connection.send(ask(f"/v1/encodings/sinusoidal.npy?length={rows}&dim=64&base={base}"))
+            head, end, body = connection.socket.recv(65536).partition(END)
+            assert head.startswith(b"HTTP/1.1 200")
+            assert end
+            assert body

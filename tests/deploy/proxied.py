@@ -48,11 +48,11 @@ class Replica:
         return self.process.wait(30)
 
 
-def get(port: int, path: str, headers: Mapping[str, str] | None = None) -> Reply:
-    """A GET on a connection of its own."""
+def get(port: int, path: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> Reply:
+    """A GET, or a HEAD, on a connection of its own."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
-        connection.request("GET", path, headers=dict(headers or {}))
+        connection.request(method, path, headers=dict(headers or {}))
         answer = connection.getresponse()
         return Reply(answer.status, answer.read(), answer.headers.get("X-Cache", ""), answer.headers)
     finally:
@@ -65,6 +65,7 @@ def written(ports: list[int], listen: int, folder: Path, origin: str = "") -> st
     text = text.replace("map $http_origin $origin {", f"map $http_origin $origin {{ {origin}")
     for number, port in enumerate(ports, 1):
         text = text.replace(f"server posenc-{number}:8000", f"server 127.0.0.1:{port}")
+    text = re.sub(r" *server posenc-\d:8000[^\n]*\n", "", text)  # of fewer than there are
     text = text.replace("listen 8080", f"listen 127.0.0.1:{listen}").replace("/var/cache/nginx", f"{folder}/cache")
     text = re.sub(r"(?<= )/tmp/nginx", f"{folder}/nginx", text)
     assert "posenc-" not in text

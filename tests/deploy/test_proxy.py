@@ -1,20 +1,24 @@
 """The proxy that the project ships: what it keeps, who computes what, and what clients see when replicas go."""
 
 import contextlib
+import http.client
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from service.access import new_key
+from service.api.limits import Crowd
+from service.api.resources import Resources
 from service.main import create_app
 from service.settings import Settings
 from tests.deploy.proxied import ALLOWED, Replica, Reply, get, proxied, written
-from tests.live import free_port, live
+from tests.live import free_port, live, wait_until
 from tests.tools import program
 
 pytestmark = pytest.mark.tool
@@ -22,7 +26,11 @@ pytestmark = pytest.mark.tool
 PAGE, OTHER_PAGE = "https://app.example.org", "http://localhost:5173"
 # 200 KiB and a header of 128 bytes.
 TABLE = "/v1/encodings/sinusoidal.npy?length=400&dim=128"
+LARGE = "/v1/encodings/sinusoidal.npy?length=1000000&dim=1024"
+LARGE_BYTES = 4_096_000_128
+WORDS = "/v1/encodings/sinusoidal?length=64&dim=8"
 FORMS = ("gzip, deflate, br", "gzip", "br, gzip;q=0.8", "deflate, gzip, zstd", "GZIP")
+FORBIDDEN = ("gzip;q=0", "gzip; q=0.0", "br, gzip;q=0.000, deflate", "GZIP ;Q=0", "x-notgzip", "gzip-not", "br", "")
 
 
 @pytest.fixture
@@ -39,10 +47,22 @@ def replicas() -> Iterator[list[Replica]]:
 
 
 class Held(NamedTuple):
-    """A server in this process, and how many bytes of answers it holds."""
+    """A server in this process."""
 
     port: int
-    bytes: Callable[[], int]
+    resources: Resources
+
+    def bytes(self) -> int:
+        """How many bytes of answers it holds."""
+        return self.resources.replies.held_bytes
+
+    def rows(self) -> int:
+        """How many stages of work it has done: none for what nothing was computed for."""
+        return sum(each.count for (stage, _), each in self.resources.gate.meters.stages.items() if stage == "compute")
+
+    def answers(self, status: int) -> int:
+        """How many answers with that status it gave."""
+        return sum(count for (_, code), count in self.resources.gate.counts.items() if code == status)
 
 
 @contextlib.contextmanager
@@ -51,7 +71,7 @@ def serving(**changes: Any) -> Iterator[Held]:
     settings = Settings.model_validate({"port": 0, "drain_seconds": 0} | changes)
     app = create_app(settings)
     with live(app, settings) as server:
-        yield Held(server.port, lambda: app.state.resources.replies.held_bytes)
+        yield Held(server.port, app.state.resources)
 
 
 @pytest.fixture
@@ -128,6 +148,18 @@ def test_answers_are_computed_once_whatever_headers_clients_send(three: list[Hel
         assert sum(reply.cached == "HIT" for reply in replies) >= 198
 
 
+@pytest.mark.parametrize("replica", [None, "kept"])
+def test_a_client_that_forbids_gzip_gets_none(replica: str | None, three: list[Held], tmp_path: Path) -> None:
+    with proxied([each.port for each in three], tmp_path) as proxy:
+        if replica == "kept":
+            assert {get(proxy, WORDS, {"Accept-Encoding": form}).headers["Content-Encoding"] for form in FORMS} == {
+                "gzip"
+            }
+        for form in FORBIDDEN:
+            reply = get(proxy, WORDS, {"Accept-Encoding": form})
+            assert (reply.status, reply.headers["Content-Encoding"], reply.body[:1]) == (200, None, b"{"), form
+
+
 def test_metrics_are_not_public_and_every_request_keeps_its_own_id(three: list[Held], tmp_path: Path) -> None:
     path = "/v1/encodings/sinusoidal.npy?length=4&dim=8&base=77"
     with proxied([each.port for each in three], tmp_path) as proxy:
@@ -152,6 +184,26 @@ def test_three_replicas_hold_little_more_than_one(three: list[Held], tmp_path: P
         for path in paths:
             assert get(one.port, path).status == 200
         assert sum(shares) <= 1.2 * one.bytes()
+
+
+def test_a_replica_less_moves_its_own_share_alone(three: list[Held], tmp_path: Path) -> None:
+    """Or every replica would have to compute anew what another one has."""
+    paths = [f"/v1/encodings/sinusoidal.npy?length=4&dim=8&base={base}" for base in range(2, 62)]
+
+    def answering_each(replicas: list[Held], folder: Path) -> list[int]:
+        found = []
+        folder.mkdir()
+        with proxied([each.port for each in replicas], folder) as proxy:
+            for path in paths:
+                before = [each.answers(200) for each in three]
+                assert get(proxy, path, {"Authorization": "Bearer any"}).status == 200
+                (one,) = (n for n in range(3) if three[n].answers(200) > before[n])
+                found.append(one)
+        return found
+
+    before, after = answering_each(three, tmp_path / "three"), answering_each(three[:2], tmp_path / "two")
+    assert {each: before.count(each) > 6 for each in range(3)} == dict.fromkeys(range(3), True)
+    assert [one for one, old in zip(after, before, strict=True) if old != 2] == [one for one in before if one != 2]
 
 
 def test_no_answer_to_a_key_is_kept_by_the_proxy(tmp_path: Path) -> None:
@@ -184,6 +236,92 @@ def test_an_answer_from_the_cache_is_for_the_page_that_asks(origins: str, listed
             assert found == (["", PAGE, ""] if listed else [origins] * 3)
 
 
+def test_what_is_less_than_an_answer_takes_no_more_than_that(three: list[Held], tmp_path: Path) -> None:
+    """Of a file of 4 GB that nobody has: its header, the news that it is the same, and a window of it."""
+
+    def rows() -> int:
+        return sum(each.rows() for each in three)
+
+    with proxied([each.port for each in three], tmp_path) as proxy:
+        head = get(proxy, LARGE, method="HEAD")
+        assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", str(LARGE_BYTES))
+        tag = head.headers["ETag"]
+        same = get(proxy, LARGE, {"If-None-Match": tag})
+        assert (same.status, same.body, same.headers["ETag"]) == (304, b"", tag)
+        assert get(proxy, LARGE, {"If-Match": '"other"'}).status == 412
+        assert rows() == 0
+        part = get(proxy, LARGE, {"Range": "bytes=128-4223", "If-Range": tag})
+        assert (part.status, len(part.body)) == (206, 4096)
+        assert part.headers["Content-Range"] == f"bytes 128-4223/{LARGE_BYTES}"
+        wait_until(lambda: rows() == 1, 10)
+        assert get(proxy, LARGE, {"Range": f"bytes={LARGE_BYTES}-"}).status == 416
+    assert sum(each.bytes() for each in three) < 2**20
+    assert not kept(tmp_path)
+
+
+def test_less_than_an_answer_is_taken_from_one_that_is_kept(three: list[Held], tmp_path: Path) -> None:
+    with proxied([each.port for each in three], tmp_path) as proxy:
+        # What asks for less keeps nothing in place of the whole.
+        for method, headers in (("HEAD", {}), ("GET", {"Range": "bytes=0-9"}), ("GET", {"If-None-Match": '"other"'})):
+            assert get(proxy, TABLE, headers, method).cached == "MISS"
+        whole = get(proxy, TABLE)
+        assert (whole.status, whole.cached) == (200, "MISS")
+        asked = sum(each.answers(200) + each.answers(206) + each.answers(304) for each in three)
+        tag = whole.headers["ETag"]
+        part = get(proxy, TABLE, {"Range": "bytes=1000-1999"})
+        assert (part.status, part.body, part.cached) == (206, whole.body[1000:2000], "HIT")
+        head, same = get(proxy, TABLE, method="HEAD"), get(proxy, TABLE, {"If-None-Match": tag})
+        assert (head.status, head.body, head.headers["Content-Length"], head.cached) == (200, b"", "204928", "HIT")
+        assert (same.status, same.cached) == (304, "HIT")
+        assert sum(each.answers(200) + each.answers(206) + each.answers(304) for each in three) == asked
+
+
+def test_leaving_a_large_file_ends_its_work_and_evicts_nothing(three: list[Held], tmp_path: Path) -> None:
+    with proxied([each.port for each in three], tmp_path) as proxy:
+        assert get(proxy, TABLE).cached == "MISS"
+        for _ in range(2):
+            # One does not wait for the other either.
+            connection = http.client.HTTPConnection("127.0.0.1", proxy, timeout=10)
+            connection.request("GET", LARGE)
+            assert len(connection.getresponse().read(2**20)) == 2**20
+            connection.close()
+        wait_until(lambda: all(not each.resources.gate.meters.in_flight for each in three), 10)
+        written_rows = sum(each.rows() for each in three)
+        assert sum(file.stat().st_size for file in kept(tmp_path)) < 2 * 204_928
+        assert get(proxy, TABLE).cached == "HIT"
+        assert sum(each.rows() for each in three) == written_rows
+
+
+def kept(folder: Path) -> list[Path]:
+    """The files of the proxy: what it keeps, and what it holds of answers under way."""
+    return [file for place in folder.iterdir() if place.is_dir() for file in place.rglob("*") if file.is_file()]
+
+
+def test_too_much_is_told_to_the_client_and_to_no_other_replica(three: list[Held], tmp_path: Path) -> None:
+    for each in three:
+        each.resources.pictures = Crowd("pictures wait to be drawn", 0)
+    tables = [f"/v1/encodings/sinusoidal.npy?length=4&dim=8&base={base}" for base in range(2, 62)]
+    pictures = [f"/v1/encodings/rope.svg?length=9&dim=8&base={base}" for base in range(2, 62)]
+    with proxied([each.port for each in three], tmp_path) as proxy, Asking(proxy, pictures) as flood:
+        flood.wait_for(20)
+        found = [get(proxy, path).status for path in tables]
+        flood.wait_for(20)
+    assert found == [200] * len(tables)
+    assert flood.errors == []
+    assert {reply.status for reply in flood.replies} == {503}
+    assert all(reply.headers["Retry-After"] == "1" for reply in flood.replies)
+    assert sum(each.answers(503) for each in three) == len(flood.replies)
+
+
+def test_a_replica_that_failed_its_self_test_is_passed_over(three: list[Held], tmp_path: Path) -> None:
+    three[1].resources.readiness.state = "failed"
+    with proxied([each.port for each in three], tmp_path) as proxy:
+        for base in range(2, 32):
+            path = f"/v1/encodings/rope.npy?length=4&dim=8&base={base}"
+            assert (get(proxy, path).status, get(proxy, "/health/ready").status) == (200, 200)
+    assert three[1].answers(500) > 5
+
+
 def test_killing_one_of_three_replicas_fails_no_request(replicas: list[Replica], tmp_path: Path) -> None:
     paths = [f"/v1/encodings/rope.npy?length=64&dim=64&base={base}" for base in range(2, 400)]
     with proxied([each.port for each in replicas], tmp_path) as proxy, Asking(proxy, paths) as asking:
@@ -212,3 +350,17 @@ def test_what_is_known_is_answered_when_all_replicas_are_gone(replicas: list[Rep
             each.stop(signal.SIGKILL)
         assert get(proxy, TABLE).body == first.body
         assert get(proxy, f"{TABLE}&base=7").status in (502, 504)
+
+
+def test_what_was_known_is_answered_too_when_it_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of answers that hold for a second."""
+    monkeypatch.setattr("service.api.answers.FRESH", "public, max-age=1")
+    with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as replicas:
+            ports = [replicas.enter_context(serving()).port for _ in range(3)]
+            proxy = stack.enter_context(proxied(ports, tmp_path))
+            first = get(proxy, TABLE)
+            assert (first.status, first.headers["Cache-Control"]) == (200, "public, max-age=1")
+        time.sleep(2.1)
+        for _ in range(2):
+            assert get(proxy, TABLE) == Reply(200, first.body, "STALE")

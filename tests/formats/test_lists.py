@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from service.formats import lists
 from service.formats.errors import Unreadable
 from service.formats.lists import array_from_lists, flags_from_lists
 from tests.formats.samples import same
@@ -153,3 +154,19 @@ def test_a_million_numbers_take_a_moment() -> None:
     rows[0][0] = "1" * 10_000_000
     with pytest.raises(Unreadable):
         array_from_lists(rows, "/q")
+
+
+@pytest.mark.parametrize("rows", [[[1, 2]] * 5, [[n, -n, 2**53] for n in range(7)], [[0.5] * 100, [1] * 100], [[7]]])
+def test_what_is_looked_at_in_slices_is_whole(rows: list[list[float]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that other threads get to run meanwhile."""
+    monkeypatch.setattr(lists, "SLICE", 3)
+    array = array_from_lists(rows, "")
+    assert array.tolist() == rows
+    assert array.dtype == np.array(rows).dtype
+    for wrong, code in ((2**53 + 1, "integer"), (True, "type"), (1e999, "nonfinite"), ([], "ragged")):
+        faulty = [*rows, [*rows[0][:-1], wrong]]
+        with pytest.raises(Unreadable) as met:
+            array_from_lists(faulty, "")
+        assert (met.value.code, met.value.pointer) == (code, f"/{len(rows)}/{len(rows[0]) - 1}")
+    with pytest.raises(Unreadable, match="items, where those before"):
+        array_from_lists([*rows, [*rows[0], 1]], "")
