@@ -238,7 +238,6 @@ def test_stages_and_caches(server: HttpClient) -> None:
     assert lookups["replies", "hit"] + lookups.get(("replies", "joined"), 0) == 4
     assert lookups["tables", "miss"] == 2  # sinusoidal and cos: sin was computed with that
     assert lookups["tables", "hit"] >= 1
-    assert lookups["tables", "hit"] >= 1
     assert lookups["states", "miss"] >= 1
     for cache in ("replies", "tables", "states"):
         assert (
