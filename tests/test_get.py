@@ -250,7 +250,7 @@ def test_the_memory_stays_flat_while_an_answer_streams(tmp_path: Path) -> None:
 
 
 ENDLESS = """
-import asyncio, sys
+import asyncio, signal, sys
 from types import SimpleNamespace
 from tests import stub_app
 
@@ -261,6 +261,7 @@ async def app(scope, receive, send):
         print("begun", flush=True)
         await asyncio.sleep(60)
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which under nohup is not so
 sys.modules["service.main"] = SimpleNamespace(create_app=lambda _settings: app)
 from service.command import main
 sys.exit(main(["get", "/", "-o", sys.argv[1]]))

@@ -48,7 +48,7 @@ class Call:
 
     def compute(self, tensor: str, start: int, stop: int) -> Array:
         """That block of rows, read-only, straight from the scheme."""
-        rows = self.made.pop((tensor, start, stop), None)
+        rows = None if self.by is not None else self.made.pop((tensor, start, stop), None)
         if rows is None:
             rows = self._computed(tensor, start, stop)
         rows.flags.writeable = False

@@ -29,6 +29,8 @@ BASES = {
 }
 SERIES = {"prediction_length": 9, "context_length": 21}
 EXPERTS = {"num_experts": 2, "top_k_experts": 1, "moe_intermediate_size": 16}
+# Three axes of 64 pairs: the class's own sections do not fit its own width.
+ROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [16, 24, 24]}
 # What the class's own defaults lack or contradict: nothing that positions depend on but where they are missing.
 GIVEN: dict[str, dict[str, Any]] = {
     "autoformer": SERIES,
@@ -55,6 +57,12 @@ GIVEN: dict[str, dict[str, Any]] = {
             "num_kv_shared_layers": 30,
         }
     },
+    "glm46v": {"text_config": {"rope_parameters": ROPE}},
+    "glm4v": {"text_config": {"rope_parameters": ROPE}},
+    "glm4v_text": {"rope_parameters": ROPE},
+    "glm_image": {"text_config": {"rope_parameters": ROPE}},
+    "glm_image_text": {"rope_parameters": ROPE},
+    "glmga": {"text_config": {"rope_parameters": ROPE}},
     "granite4_vision": {"downsample_rate": "2/3", "deepstack_layer_map": [[0, 0]], "vision_config": SIGLIP},
     "hunyuan_v1_dense": {"head_dim": 32},
     "hunyuan_v1_moe": {"head_dim": 32},

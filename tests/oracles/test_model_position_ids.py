@@ -14,6 +14,7 @@ from tests.clients import Client
 from tests.golden.frozen import library
 from tests.models.fixtures import fetched, resolved
 from tests.oracles.live_models import Array
+from tests.oracles.live_wholes import ROPE
 from tests.oracles.test_position_ids import ours
 
 pytestmark = pytest.mark.oracle
@@ -23,8 +24,12 @@ Segments = list[dict[str, Any]]
 FRAMES = ("cohere_compass", "cosmos3_edge", "cosmos3_omni", "glm46v", "glm4v", "glm4v_moe", "glm_ocr", "qwen3_5",
           "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "qwen4_exp")  # fmt: skip
 BASES = {label: {"rope_type": "default", "rope_theta": 1000.0} for label in ("full_attention", "sliding_attention")}
+SECTIONS = {"text_config": {"rope_parameters": ROPE}}
 SAID: dict[str, dict[str, Any]] = {
     "cohere_compass": {"text_config": {"num_hidden_layers": 2, "rope_parameters": BASES}},
+    "glm46v": SECTIONS,
+    "glm4v": SECTIONS,
+    "glm_image": SECTIONS,
     "qwen2_5_vl": {"vision_config": {"tokens_per_second": 3}},
 }
 WORDS, IMAGE, VIDEO = 0, 1, 2

@@ -206,11 +206,11 @@ def test_the_sinusoid_of_aimv2_native(direct: Client) -> None:
 # Modules that add a table of one size, and what makes them small.
 UNBENDING: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "aimv2_vision_model": ("aimv2", "Aimv2VisionEmbeddings", {"hidden_size": 24}),
-    "eomt": ("eomt", "EomtEmbeddings", {"hidden_size": 24}),
+    "eomt": ("eomt", "EomtEmbeddings", {"hidden_size": 24, "num_attention_heads": 3}),
     "ovis2_vision": ("ovis2", "Ovis2VisionEmbeddings", {"hidden_size": 24}),
     "pvt": ("pvt", "PvtModel", {"hidden_sizes": [8, 8, 8, 8], "depths": [1, 1, 1, 1], "num_attention_heads": [1] * 4,
                                 "patch_sizes": [4, 2, 2, 2], "strides": [4, 2, 2, 2]}),
-    "videomt": ("videomt", "VideomtEmbeddings", {"hidden_size": 24}),
+    "videomt": ("videomt", "VideomtEmbeddings", {"hidden_size": 24, "num_attention_heads": 3}),
     "vivit": ("vivit", "VivitEmbeddings", {"hidden_size": 24, "num_frames": 8, "tubelet_size": [2, 8, 8]}),
 }  # fmt: skip
 
