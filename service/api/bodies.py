@@ -69,8 +69,7 @@ async def read_body(request: Request, kind: str, limits: Limits, share: Share) -
         pace.count(len(part))
         body += part
         if not message.get("more_body"):
-            if "waiting" in request.scope:
-                request.scope["waiting"].begin()
+            request.scope["waiting"].begin()
             return body
 
 

@@ -196,7 +196,9 @@ class Waiting:
         self.begun = False
 
     def begin(self) -> None:
-        """All of it is there."""
+        """All of it is there; twice is as good as once."""
+        if self.begun:
+            return
         self.begun = True
         self.door.waiting += 1
         if self.picture is not None:

@@ -189,10 +189,8 @@ class TableCache:
         tensors, so none waits for another in a circle.
         """
         assert call.sequence is not None
-        for place in list(call.made):
-            rows, (tensor, start, stop) = call.made.pop(place, None), place
-            if rows is None:
-                continue  # another thread of the same call had it
+        for (tensor, start, stop), rows in list(call.made.items()):
+            call.made.pop((tensor, start, stop), None)
             first = call.sequence.start + start
             key = (call.scheme.key, call.sequence.key, tensor, first // self._height(call.tensors[tensor]))
             chunk = self._chunk(key)

@@ -201,3 +201,9 @@ def test_who_is_still_sending_does_not_wait() -> None:
             gate.open()
             assert sending.recv(12) == b"HTTP/1.1 200"
         wait_until(lambda: waiting_in(client) == 0)
+
+
+def test_a_post_without_a_body_waits_once(client: Client) -> None:
+    client.post("/v1/encodings/rope.npy?dim=8", headers={"content-type": "application/json"})
+    client.post("/v1/models/resolve")
+    assert waiting_in(client) == 0

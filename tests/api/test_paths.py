@@ -3,8 +3,13 @@
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
 from service.api.directory import Directory
+from service.api.door import Door
 from service.api.schemes import EXTENSIONS
 from service.engine import SCHEMES
 from service.engine.scheme import Scheme
@@ -131,3 +136,30 @@ def test_a_bug_found_through_the_directory_is_answered(direct: Client) -> None:
     with watched("encodings", "rope") as gate:
         gate.failing = True
         refused(direct.get(f"{ROPE}.npy?length=3&dim=4&base=77"), "internal-error")
+
+
+def test_an_answer_that_fails_in_the_middle_breaks_its_connection(direct: Client) -> None:
+    class Cut(Response):
+        async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            raise RuntimeError("the body")
+
+    async def cut(_request: Request) -> Response:
+        return Cut()
+
+    async def nothing(*_: object) -> None:
+        raise AssertionError
+
+    sent: list[str] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    door = Door(Directory(nothing, [Route("/cut", cut)], ()), direct.resources)
+    scope = {"type": "http", "method": "GET", "path": "/cut", "raw_path": b"/cut", "query_string": b"", "headers": []}
+    with pytest.raises(RuntimeError, match="the body"):
+        direct.run(door(scope, receive, send))
+    assert sent == ["http.response.start"]

@@ -78,6 +78,13 @@ def test_what_is_left_of_terms_that_cancel_is_no_noise(
     assert sines[0, 0] == DTYPES[dtype].type(right)
 
 
+def test_terms_of_numbers_without_an_end_cancel_to_0() -> None:
+    thirds = [Reals.of([Fraction(sign, 3)]) for sign in (1, -1)]
+    sines = np.empty((1, 1))
+    Sums(thirds).write(np.array([[7.0, 7.0]]), sines, None)
+    assert sines[0, 0] == 0.0
+
+
 def test_long_tables_are_written_in_blocks() -> None:
     sums = Sums([Reals.of([0.5] * 9000), Reals.of([0.25] * 9000)])
     variables = RANDOM.standard_normal((5, 2))

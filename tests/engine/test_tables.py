@@ -405,6 +405,15 @@ def test_what_is_computed_together_is_kept_for_whoever_asks_next() -> None:
     assert cache.held_bytes == entries(cache) == 2 * (ENTRY_BYTES + 50 * 32)
 
 
+def test_what_is_there_already_is_not_replaced() -> None:
+    pairs, cache = Pairs(), TableCache(1 << 20)
+    call = pairs.call(cache, length=50)
+    before = cache.rows(call, "others", 0, 50)
+    cache.rows(call, "rows", 0, 40)
+    assert np.shares_memory(cache.rows(call, "others", 0, 50), before)
+    assert cache.held_bytes == entries(cache) == 2 * ENTRY_BYTES + 90 * 32
+
+
 def test_tables_of_threads_are_computed_once_together() -> None:
     pairs, cache = Pairs(), TableCache(1 << 20)
     everyone, waiting = threading.Barrier(6), threading.Event()

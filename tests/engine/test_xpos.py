@@ -245,3 +245,12 @@ def test_a_tiny_sine_beside_a_tie(position: float) -> None:
     ]
     exact = [position * (1 + 2.0**-23), position * (1 + 2.0**-22)]
     assert sines == [np.float32(each) for each in exact]
+
+
+@pytest.mark.parametrize(("role", "nearer"), [("query", 1 + 2.0**-23), ("key", 1 + 2.0**-22)])
+def test_a_factor_of_1_leaves_a_tie(role: str, nearer: float) -> None:
+    """At position 0; behind it the factor decides, though the angle is larger by far than its logarithm."""
+    given = {"rope_type": "frequencies", "frequencies": (1e6,), "xpos_scale_base": 512.0, "xpos_role": role}
+    tie = 1 + 3 * 2.0**-24  # half way between 1 + 2^-23 and 1 + 2^-22, of which the second is even
+    cos = answer(ROPE, dim=2, positions=(0.0, 1e-27), columns="half", attention_factor=tie, **given)["cos"]
+    assert cos[:, 0].astype(np.float64).tolist() == [1 + 2.0**-22, nearer]
