@@ -203,7 +203,11 @@ def test_who_is_still_sending_does_not_wait() -> None:
         wait_until(lambda: waiting_in(client) == 0)
 
 
-def test_a_post_without_a_body_waits_once(client: Client) -> None:
-    client.post("/v1/encodings/rope.npy?dim=8", headers={"content-type": "application/json"})
-    client.post("/v1/models/resolve")
-    assert waiting_in(client) == 0
+def test_a_post_without_a_body_waits_once() -> None:
+    """Nothing in its header tells that a body will be read."""
+    with on_port(settings()) as client:
+        with socket.create_connection(("127.0.0.1", client.http.base_url.port or 0)) as asking:
+            asking.sendall(b"POST /v1/models/resolve HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\r\n")
+            assert asking.recv(12) == b"HTTP/1.1 400"
+        wait_until(lambda: client.resources.gate.meters.in_flight == 0)
+        assert waiting_in(client) == 0
