@@ -26,7 +26,7 @@ from tests.live import is_tested, wait_until
 
 if importlib.util.find_spec("sniffio") is None:
     # httpx looks for it in every folder of the path with every request, which takes longer than the request itself.
-    sys.modules["sniffio"] = None  # type: ignore[assignment]
+    sys.modules["sniffio"] = None  # type: ignore[assignment]  # what Python takes for "it is not there"
 
 T = TypeVar("T")
 WAIT_SECONDS = 60.0

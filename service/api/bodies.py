@@ -12,7 +12,8 @@ from starlette.requests import Request
 
 from service.api.limits import Share
 from service.api.problems import Problem, echo, unknown_name
-from service.engine.scheme import Pasted, Scheme
+from service.engine.pasted import Pasted
+from service.engine.scheme import Scheme
 from service.formats.declared import Body
 from service.formats.errors import pointer_to
 from service.formats.json_reader import read_json

@@ -8,7 +8,8 @@ from typing import Any
 from service.api.problems import Problem, echo, unknown_name
 from service.engine.errors import Refusal
 from service.engine.layered import MOST_LAYERS
-from service.engine.scheme import Pasted, Scheme
+from service.engine.pasted import Pasted
+from service.engine.scheme import Scheme
 from service.formats.errors import Unreadable
 from service.formats.json_reader import read_json
 

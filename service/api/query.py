@@ -20,7 +20,8 @@ from service.api.problems import (
 )
 from service.engine.errors import Refusal
 from service.engine.layered import Layered
-from service.engine.scheme import Params, Pasted, Scheme, Tensors
+from service.engine.pasted import Pasted
+from service.engine.scheme import Params, Scheme, Tensors
 from service.formats.format import Nonfinite, PictureWidth, Theme
 
 REPLY_PARAMETERS = {

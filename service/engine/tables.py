@@ -57,10 +57,10 @@ class Call:
     def _computed(self, tensor: str, start: int, stop: int) -> Array:
         if self.by is not None:
             return self.by(tensor, start, stop)
-        later = self._later(tensor)
-        if self.scheme.together is None or not later:
+        together, later = self.scheme.together, self._later(tensor)
+        if together is None or not later:
             return self.scheme.rows(self.params, self.inputs, self.state, tensor, start, stop)
-        blocks = self.scheme.together(self.params, self.inputs, self.state, start, stop)
+        blocks = together(self.params, self.inputs, self.state, start, stop)
         self.made.update({(name, start, stop): blocks[name] for name in later})
         return blocks[tensor]
 

@@ -222,9 +222,10 @@ def test_structures_and_long_lists(direct: Client) -> None:
     example = MODELS["positions.multimodal"].examples[2]
     segments = (example.body or {})["segments"]
     expected = direct.post("/v1/positions/multimodal", params=dict(example.query), json=example.body).json()
-    for given in ({"parameters": {"segments": json.dumps(segments)}}, {"inputs": [_bytes("segments", segments)]}):
-        parameters = {**given.get("parameters", {}), **example.query}  # type: ignore[dict-item]
-        found = outputs(infer(direct, "positions.multimodal", {**given, "parameters": parameters}))
+    in_parameters = {"parameters": {"segments": json.dumps(segments), **example.query}}
+    in_tensors = {"inputs": [_bytes("segments", segments)], "parameters": example.query}
+    for given in (in_parameters, in_tensors):
+        found = outputs(infer(direct, "positions.multimodal", given))
         for name, array in found.items():
             assert array.tolist() == expected["tensors"][name]["data"]
     stamps = ["2024-02-29T23:00:00Z"] * 600

@@ -113,10 +113,10 @@ def test_few_are_made_at_a_time_and_the_others_in_turn() -> None:
         assert client.resources.waited() == 0.0
 
 
-def test_no_more_is_taken_while_someone_has_waited_outside_for_too_long() -> None:
+def test_no_more_is_taken_while_someone_has_waited_outside_for_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     with on_port(settings(threads=1, queue_seconds=0.2)) as client, watched("encodings", "rope") as gate:
         gate.shut()
-        client.resources.queue.waited = lambda: 0.0  # type: ignore[method-assign]
+        monkeypatch.setattr(client.resources.queue, "waited", lambda: 0.0)
         waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 20 + LET_IN + 1)]
         wait_until(lambda: client.resources.outside.waited() > 0.2)
         refused(client.get(COLD.format(40)), "overloaded")

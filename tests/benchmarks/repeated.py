@@ -15,6 +15,10 @@ SAME = 0.95
 LARGE = SINUSOIDAL.format(2 << 20)
 
 
+def _rate(server: Running, ask: Ask, seconds: float) -> float:
+    return load(server, ask, seconds).rate
+
+
 def beside_nginx(name: str, least: float, options: Options, by_bytes: bool) -> list[Line]:
     """The service, a bare ASGI callable and nginx, with the same number of bytes."""
     path, size = SINUSOIDAL.format(LENGTH[name]), SIZE[name]
@@ -109,11 +113,7 @@ def served_models(options: Options) -> list[Line]:
                 found = in_turn(
                     options.pairs,
                     lambda: load(service, Ask(path), options.seconds).rate,
-                    lambda peer=peer, theirs=theirs: (
-                        load(  # type: ignore[misc]
-                            peer, Ask(theirs, "POST", body=body), options.seconds
-                        ).rate
-                    ),
+                    partial(_rate, peer, Ask(theirs, "POST", body=body), options.seconds),
                 )
             lines.append(at_least("npy 2048 x 128", found, "requests/s", f"{name}, the same table", 5))
     return lines

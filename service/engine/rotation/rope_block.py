@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.engine.errors import Refusal
+from service.engine.pasted import Pasted
 from service.engine.rotation.scaling import PARAMETERS
-from service.engine.scheme import Pasted
 
 # Other spellings of a type, and parameters that one implies.
 SPELLINGS: Mapping[str, Mapping[str, str]] = {
