@@ -51,6 +51,7 @@ EXPLORER_MODULES = (
     "key",
     "main",
     "models",
+    "picture",
     "rows",
     "safetensors",
     "side",

@@ -86,6 +86,9 @@ class Docs(Watched):
         block = self.operation(operation)
         if "is-open" not in (block.get_attribute("class") or ""):
             block.locator(".opblock-summary-control").click()
+        earlier = block.locator("button.btn-clear")
+        if earlier.count():  # or its status would be read before the new one is there
+            earlier.click()
         block.locator("button.execute").click()
         status: str = block.locator(".live-responses-table .response .response-col_status").first.inner_text()
         return status.strip()

@@ -1,29 +1,21 @@
 // One side of the page: a scheme, its form, the picture, the first rows, and the code that asks for them.
 
-import { AGAIN_MS, beginning, pictured } from "./asking.js";
+import { beginning } from "./asking.js";
 import { makeBody } from "./body.js";
 import { requestOf, startOf } from "./examples.js";
 import { element, makeForm, showFaults } from "./form.js";
 import { isKeyed } from "./key.js";
+import { Picture, dark } from "./picture.js";
 import { factsOf, tableOf } from "./rows.js";
 import { readBeginning } from "./safetensors.js";
 import { LANGUAGES, snippet } from "./snippets.js";
 import { addressOf, isShareable } from "./state.js";
 
-const MOST_OF_SCREEN = 0.45;
 const ROWS = 4;
 const COLUMNS = 8;
 const SIZES = new Set(["length", "queries", "keys", "rows", "dim", "heads", "grid"]);
 const SOON_MS = 250;
-// A picture that did not come is asked for so many times before that is told; then ever more rarely.
-const PATIENT = 3;
-const LONGEST_PAUSE_MS = 30_000;
 const TOO_LONG = "Your data is too long for the address of this page: a link to it shows the example's.";
-// Where there is less room than this a wide picture would be smaller than its letters can be read.
-const WIDE_PX = 900;
-// A narrow picture stays where a wide one's scroll bar would call for it again.
-const SCROLL_BAR_PX = 24;
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 export class Side {
   // `changed()` is called whenever what the side shows is another request; `alike(request)` is a new scheme's, in the
@@ -37,25 +29,9 @@ export class Side {
     this.button.addEventListener("click", async () => {
       this.status.textContent = (await copied(this.code)) ? "Copied." : "Selected: copy it with your keyboard.";
     });
-    this.image = element("img", { alt: "" });
-    this.image.addEventListener("load", () => {
-      if (this.again > PATIENT && this.shown) this.accepted();
-      this.again = 0;
-      this.picture.classList.remove("waiting");
-      this.offerSize();
+    this.picture = new Picture(which, {
+      tell: (sentences) => this.tell(sentences), back: () => this.shown && this.accepted(),
     });
-    this.image.addEventListener("error", () => this.pictureFailed());
-    new ResizeObserver(() => this.stay()).observe(this.image);
-    this.picture = element("div", {
-      class: "picture scroll", role: "region", tabindex: "0", "aria-label": `Picture of the ${which}`,
-    }, this.image);
-    this.size = element("button", { type: "button", "aria-pressed": "false", hidden: true }, "Full size");
-    this.size.addEventListener("click", () => {
-      const isFull = this.picture.classList.toggle("full");
-      this.size.setAttribute("aria-pressed", String(isFull));
-      this.resized();
-    });
-    new ResizeObserver(() => this.resized()).observe(this.picture);
     this.rows = element("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `First rows of the ${which}` });
     this.code = element("pre", { tabindex: "0", role: "region", "aria-label": `Code for the ${which}` });
     dark.addEventListener("change", () => this.entry && this.ask());
@@ -85,7 +61,7 @@ export class Side {
     this.clear();
     this.box.replaceChildren(
       ...this.chooser(), this.explanation(), element("div", { class: "controls" }, this.form.form, this.body.box),
-      element("div", { class: "seen" }, this.status, this.picture, this.size, this.rows),
+      element("div", { class: "seen" }, this.status, this.picture.box, this.picture.size, this.rows),
       element("div", { class: "told" },
         element("h3", {}, "Address"), element("pre", {}, this.method, this.link), this.copier(), this.code),
     );
@@ -94,15 +70,9 @@ export class Side {
 
   // Nothing is shown that is of another scheme.
   clear() {
-    this.leavePicture();
+    this.picture.clear();
     this.rows.replaceChildren();
     this.code.textContent = "";
-  }
-
-  leavePicture() {
-    URL.revokeObjectURL(this.image.src);
-    this.image.removeAttribute("src");
-    this.image.alt = "";
   }
 
   // Says, until another scheme or example is chosen, that the page was asked for something that there is not.
@@ -162,22 +132,20 @@ export class Side {
   // that is not answered yet is dropped.
   async ask() {
     clearTimeout(this.timer);
-    clearTimeout(this.later);
     this.asking?.abort();
-    this.drawing = null;
+    this.picture.wait();
     const { signal } = (this.asking = new AbortController());
     const parameters = this.pinned();
     const body = this.body.text();
     this.showAddress();
     this.button.disabled = true; // until the code is that of the address
-    this.picture.classList.add("waiting");
     this.rows.classList.add("waiting");
     try {
       const answer = await beginning(this.at(parameters, ".safetensors"), body, signal);
       if (answer.problem) return this.refused(answer.problem);
       this.shown = readBeginning(answer.buffer, Object.keys(this.entry.tensors), ROWS, COLUMNS);
       this.accepted();
-      await this.showPicture(parameters, body, signal);
+      await this.picture.show((more) => this.at(new Map([...parameters, ...more]), ".svg"), body, signal);
     } catch (error) {
       if (error.name !== "AbortError") this.refused({ detail: `The service cannot be reached: ${error.message}` });
     }
@@ -196,9 +164,7 @@ export class Side {
     this.tell(told);
     this.status.classList.add("refused");
     this.shown = null;
-    // What is there stays, faint, until the form is right again; what was still on its way is not waited for.
-    if (!this.image.complete) this.leavePicture();
-    if (this.image.alt) this.image.alt = `${this.entry.title}, before what is refused`;
+    this.picture.refused(this.entry.title);
     this.code.textContent = "There is no code for what is refused.";
   }
 
@@ -220,7 +186,7 @@ export class Side {
     this.rows.classList.remove("waiting");
     this.tell([...this.shown.about.notes, ...(isShareable(this.body.text()) ? [] : [TOO_LONG])]);
     const sizes = this.shown.tensors.map(({ name, shape, kind }) => `${name}, ${shape.join(" by ") || "one value"}, ${kind}`);
-    this.image.alt = `${this.entry.title} as a heatmap: ${sizes.join("; ")}`;
+    this.picture.describe(`${this.entry.title} as a heatmap: ${sizes.join("; ")}`);
     this.rows.replaceChildren(tableOf(this.shown, this.axesOf(this.shown.first)), ...factsOf(this.shown.about.facts));
     this.showAddress();
     this.showCode();
@@ -229,68 +195,6 @@ export class Side {
   // What the axes of a tensor count; it may have more than one form.
   axesOf({ name, shape }) {
     return this.entry.tensors[name]?.find((axes) => axes.length === shape.length) ?? [];
-  }
-
-  // A picture of an address alone has that address. An image sends no body and no key: a picture that needs one is asked
-  // for and kept while it is shown.
-  async showPicture(parameters, body, signal) {
-    const drawing = (this.drawing = { isNarrow: this.isNarrow(), again: () => this.showPicture(parameters, body, signal) });
-    const theme = dark.matches ? [["theme", "dark"]] : [];
-    const width = drawing.isNarrow ? [["picture_width", "narrow"]] : [];
-    const target = this.at(new Map([...parameters, ...theme, ...width]), ".svg");
-    this.picture.classList.add("waiting");
-    this.again = 0;
-    const source = body || isKeyed() ? await pictured(target, body, signal) : target;
-    if (drawing !== this.drawing) return URL.revokeObjectURL(source);
-    URL.revokeObjectURL(this.image.src);
-    this.image.classList.toggle("narrow", drawing.isNarrow);
-    if (source) this.image.src = source;
-    else this.noPicture();
-  }
-
-  // In full size a picture is as wide as on any screen, and scrolled.
-  get isFull() {
-    return this.picture.classList.contains("full");
-  }
-
-  isNarrow() {
-    const least = this.drawing?.isNarrow ? WIDE_PX + SCROLL_BAR_PX : WIDE_PX;
-    return !this.isFull && this.picture.clientWidth < least;
-  }
-
-  // Another picture where there is now room for a wide one, or no more.
-  async resized() {
-    this.offerSize();
-    if (!this.drawing || this.drawing.isNarrow === this.isNarrow()) return;
-    try {
-      await this.drawing.again();
-    } catch (error) {
-      if (error.name !== "AbortError") this.noPicture();
-    }
-  }
-
-  // Where there is less room than a wide picture takes, a narrow one is seen, or all of the wide one, smaller.
-  offerSize() {
-    this.size.hidden = !this.isFull && !this.isNarrow() && this.image.naturalWidth <= this.picture.clientWidth;
-  }
-
-  pictureFailed() {
-    const source = this.image.src;
-    if (source.startsWith("blob:")) return this.noPicture();
-    this.again += 1;
-    if (this.again > PATIENT) this.tell(["There is no picture at the moment; it is asked for again and again."]);
-    const pause = Math.min(AGAIN_MS * 2 ** Math.max(0, this.again - PATIENT), LONGEST_PAUSE_MS);
-    this.later = setTimeout(() => { if (this.image.src === source) this.image.src = source; }, pause);
-  }
-
-  noPicture() {
-    this.picture.classList.remove("waiting");
-    this.tell(["There is no picture at the moment; change a parameter to try again."]);
-  }
-
-  // A picture that leaves room for the form stays in sight while that is scrolled.
-  stay() {
-    this.picture.classList.toggle("stays", this.image.clientHeight < window.innerHeight * MOST_OF_SCREEN);
   }
 
   showAddress() {
