@@ -261,7 +261,8 @@ async def app(scope, receive, send):
         print("begun", flush=True)
         await asyncio.sleep(60)
 
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which under nohup is not so
+for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(each, signal.SIG_DFL)  # under nohup, or behind a shell's &, some are ignored: then nothing ends here
 sys.modules["service.main"] = SimpleNamespace(create_app=lambda _settings: app)
 from service.command import main
 sys.exit(main(["get", "/", "-o", sys.argv[1]]))
