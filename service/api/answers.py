@@ -38,6 +38,7 @@ from service.engine.scheme import Scheme
 async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str, resources: Resources) -> Response:
     """GET and HEAD."""
     refuse_body(request)
+    await resources.entrance.approach()
     asked = read_asked(scheme, request.scope["query_string"], blocks=())
     wanted = understand(scheme, asked, extension, {}, resources)
     making = Making(wanted, _coding(request, wanted), wanted.canonical())

@@ -17,9 +17,9 @@ from service.api.caching import RawHeaders
 from service.api.codings import accepted
 from service.api.gate import Admitted
 from service.api.inference_errors import written
-from service.api.limits import overloaded
+from service.api.limits import RETRY
 from service.api.meters import NO_STATUS, UNROUTED, Account, Way
-from service.api.problems import Problem
+from service.api.problems import Problem, Standing
 from service.api.replies import send_blocks
 from service.api.reply_cache import Address, Body, Head, headers_of, lines_of
 from service.api.resources import Resources
@@ -74,6 +74,9 @@ class Door:
         self.routes: dict[object, str] = {}
         self.noted = NOTED | resources.gate.noted
         self.waiting = 0
+        most, longest = resources.waiting_requests, resources.queue_seconds
+        self._full = _standing(f"{most} requests wait for their answers at the moment")
+        self._late = _standing(f"who is next has waited for {longest:g} seconds at the moment")
 
     def find(self, scope: Scope, target: bytes) -> Found | None:
         """The finished reply to a request that was answered before, or None. Of the scope only method and headers are
@@ -118,9 +121,9 @@ class Door:
         """A refusal, if as many requests wait for their answers as may, or for as long, and this one would have to; or
         if it is for a picture, and as many are waited for."""
         found = self.resources
-        full = self.waiting >= found.waiting_requests or found.waited() > found.queue_seconds
-        if full and not _WITHOUT_WORK.fullmatch(target):
-            return _too_many(self.waiting)
+        full = self.waiting >= found.waiting_requests
+        if (full or found.waited() > found.queue_seconds) and not _WITHOUT_WORK.fullmatch(target):
+            return self._full if full else self._late
         crowded = found.pictures.refusal(target)
         return crowded if crowded is not None and _PICTURE.fullmatch(target) else None
 
@@ -214,8 +217,8 @@ class Waiting:
             self.door.resources.pictures.leave(self.picture)
 
 
-def _too_many(waiting: int) -> Problem:
-    return overloaded(f"{waiting} requests wait for their answers at the moment")
+def _standing(detail: str) -> Problem:
+    return Standing("overloaded", detail, RETRY)
 
 
 def noted_in(headers: RawHeaders, names: frozenset[bytes] = NOTED) -> dict[bytes, bytes]:

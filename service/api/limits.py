@@ -7,13 +7,13 @@ from typing import Self
 
 from service.api.problems import Problem
 
-RETRY_AFTER_SECONDS = 1
+RETRY = {"Retry-After": "1"}
 EXACT_BYTES = 2**53
 
 
 def overloaded(detail: str) -> Problem:
     """A 503 that says when to come back."""
-    return Problem("overloaded", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+    return Problem("overloaded", detail, headers=RETRY)
 
 
 class Budget:

@@ -50,7 +50,9 @@ def under_way(
         resources.replies.lookups.misses += 1
         flight = resources.under_way[making.key] = Flight()
         # A task of its own: if this client leaves, those who wait for the same answer still get it.
-        work = _fly(flight, making, stream, resources, timing, finished)
+        # Asked for here: who comes next sees how many wait.
+        place = nullcontext() if stream else turn(making.wanted, resources)
+        work = _fly(flight, making, stream, place, resources, timing, finished)
         task = asyncio.ensure_future(work)
         resources.tasks.add(task)
         task.add_done_callback(resources.tasks.discard)
@@ -61,12 +63,13 @@ async def _fly(
     flight: Flight,
     making: Making,
     stream: bool,
+    place: AbstractAsyncContextManager[Any],
     resources: Resources,
     timing: Timing,
     finished: Callable[[Body], Reply],
 ) -> None:
     try:
-        async with nullcontext() if stream else turn(making.wanted, resources):
+        async with place:
             with Share(resources.budget) as share:
                 share.take(making.wanted.bound + block_bytes(making.wanted) if stream else whole_bytes(making.wanted))
                 await _add_blocks(flight, making, stream, resources, timing)
@@ -107,7 +110,7 @@ def is_streamed(wanted: Wanted, resources: Resources) -> bool:
 def turn(wanted: Wanted, resources: Resources) -> AbstractAsyncContextManager[Any]:
     """Pictures are drawn one at a time: letters and places are Python, of which a process runs one thread anyway, and
     for more processes there are no cores. Of all else a few are made at a time."""
-    return resources.drawing if wanted.is_picture else resources.entrance
+    return resources.drawing if wanted.is_picture else resources.entrance.place()
 
 
 def _from_known(making: Making, resources: Resources) -> Iterator[Chunk] | None:

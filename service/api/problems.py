@@ -64,6 +64,20 @@ class Problem(Exception):
             errors = errors[: len(errors) // 2]
 
 
+class Standing(Problem):
+    """A refusal that is told again and again: its document is written once, all but the request's id."""
+
+    _MARK = "{instance}"
+
+    def __init__(self, slug: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(slug, detail, headers=headers)
+        self._before, _, self._after = super().body(self._MARK).partition(self._MARK.encode())
+
+    def body(self, request_id: str) -> bytes:
+        """The document. A request's id has no character that JSON escapes."""
+        return self._before + request_id.encode() + self._after
+
+
 def problem_from(error: Exception) -> Problem | None:
     """The status of a domain error: the one table from exceptions to problems."""
     if isinstance(error, Problem):

@@ -14,6 +14,7 @@ from typing import Literal
 
 from starlette.types import Scope
 
+from service.api.limits import overloaded
 from service.api.problems import Problem
 from service.engine.self_test import failures
 
@@ -21,7 +22,6 @@ State = Literal["untested", "testing", "ready", "failed"]
 # What computes lies below these, but for the health that the Open Inference Protocol asks for.
 COMPUTING = ("/v1/", "/v2/")
 HEALTH = "/v2/health/"
-RETRY = {"Retry-After": "1"}
 
 log = logging.getLogger("posenc.self-test")
 
@@ -64,9 +64,9 @@ class Readiness:
         if self.state == "failed":
             return failed()
         if self.state != "ready":
-            return Problem("overloaded", "the server is starting: it compares itself with known values", headers=RETRY)
+            return overloaded("the server is starting: it compares itself with known values")
         if draining:
-            return Problem("overloaded", "the server is draining: it takes no new work", headers=RETRY)
+            return overloaded("the server is draining: it takes no new work")
         return None
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -36,6 +37,9 @@ class Turns:
             with suppress(ValueError):
                 self._queue.remove(turn)
 
+    def __len__(self) -> int:
+        return len(self._queue)
+
     def waited(self) -> float:
         """Seconds that the first has waited."""
         try:
@@ -45,22 +49,64 @@ class Turns:
 
 
 class Entrance:
-    """So many answers are made in one piece at a time; the others wait, in the order of coming.
+    """So many answers are made in one piece at a time; as many wait to be next, and the others have not been read yet.
 
-    A pool with hundreds of jobs waiting leaves the event loop the lock of the interpreter for moments only, and whoever
-    is to be refused hears so late.
+    A pool with hundreds of jobs waiting leaves the event loop the lock of the interpreter for moments only, and reading
+    what a request asks for takes longer than refusing it: whoever is to be refused would hear so late.
     """
 
     def __init__(self, most: int, turns: Turns) -> None:
+        self._most = most
         self._places = asyncio.Semaphore(most)
         self._turns = turns
+        self._parked: deque[asyncio.Future[None]] = deque()
+
+    async def approach(self) -> None:
+        """Wait until it makes sense to read a request; what is asked for without waiting for anything takes a place."""
+        if not self._parked and not self._is_full():
+            return
+        parked = asyncio.get_running_loop().create_future()
+        self._parked.append(parked)
+        try:
+            await parked
+        finally:
+            # Not before this one has asked for a place, if it does.
+            asyncio.get_running_loop().call_soon(self._beckon)
+
+    def place(self) -> "Place":
+        """Ask for a place, and so be the next after those who did."""
+        return Place(self._places, self._turns, self._beckon)
+
+    def parked(self) -> int:
+        """How many wait to be read."""
+        return len(self._parked)
+
+    def _is_full(self) -> bool:
+        return len(self._turns) >= self._most
+
+    def _beckon(self) -> None:
+        while self._parked and not self._is_full():
+            parked = self._parked.popleft()
+            if not parked.done():
+                parked.set_result(None)
+                return
+
+
+class Place:
+    """One of those at the entrance, from when it was asked for; entered when its turn has come."""
+
+    def __init__(self, places: asyncio.Semaphore, turns: Turns, entered: Callable[[], None]) -> None:
+        self._places = places
+        self._turns = turns
+        self._turn = turns.join()
+        self._entered = entered
 
     async def __aenter__(self) -> None:
-        turn = self._turns.join()
         try:
             await self._places.acquire()
         finally:
-            self._turns.leave(turn)
+            self._turns.leave(self._turn)
+            self._entered()
 
     async def __aexit__(self, *_: object) -> None:
         self._places.release()

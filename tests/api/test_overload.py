@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from service.api.resources import LET_IN
+from service.api.turns import Entrance, Place, Turns
 from service.main import Service
 from tests.api.gates import watched
 from tests.api.problems import refused
@@ -134,19 +135,65 @@ def test_who_is_let_in_leaves_whatever_happens(direct: Client) -> None:
     assert direct.get(COLD.format(29)).status_code == 200
 
     async def give_up() -> None:
-        for _ in range(places):
-            await direct.resources.entrance.__aenter__()
-        task = asyncio.ensure_future(direct.resources.entrance.__aenter__())
+        entered = [direct.resources.entrance.place() for _ in range(places)]
+        for place in entered:
+            await place.__aenter__()
+        task = asyncio.ensure_future(direct.resources.entrance.place().__aenter__())
         await asyncio.sleep(0)
         assert direct.resources.outside.waited() > 0
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert direct.resources.outside.waited() == 0
-        for _ in range(places):
-            await direct.resources.entrance.__aexit__()
+        for place in entered:
+            await place.__aexit__()
 
     direct.run(give_up())
     assert direct.get(COLD.format(28)).status_code == 200
+
+
+def test_what_is_behind_those_who_are_next_is_read_in_its_turn() -> None:
+    with on_port(settings(threads=1)) as client, watched("encodings", "rope") as gate:
+        gate.shut()
+        waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 20 + 2 * LET_IN)]
+        wait_until(lambda: len(client.resources.outside) == LET_IN)
+        behind = [COLD.format(number) for number in (50, "none", 51, 20, 52)]
+        later = [client.run(_begun(client, target)) for target in behind]
+        wait_until(lambda: client.resources.entrance.parked() == len(later))
+        with socket.create_connection(("127.0.0.1", client.http.base_url.port or 0)) as leaving:
+            leaving.sendall(f"GET {COLD.format(53)} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            wait_until(lambda: client.resources.entrance.parked() == len(later) + 1)
+        assert len(client.resources.outside) == LET_IN
+        gate.open()
+        assert [client.run(_ended(task)).status_code for task in waiting] == [200] * 2 * LET_IN
+        assert [client.run(_ended(task)).status_code for task in later] == [200, 422, 200, 200, 200]
+        wait_until(lambda: waiting_in(client) == 0)
+        assert (client.resources.entrance.parked(), client.resources.waited()) == (0, 0.0)
+
+
+def test_who_gives_up_behind_them_lets_the_next_through() -> None:
+    async def come_and_go() -> list[str]:
+        turns, told = Turns(), list[str]()
+        entrance = Entrance(1, turns)
+
+        async def come(name: str) -> None:
+            await entrance.approach()
+            told.append(name)
+
+        inside, next_one = entrance.place(), entrance.place()
+        await inside.__aenter__()
+        tasks = [asyncio.ensure_future(come(name)) for name in "abcd"]
+        await asyncio.sleep(0)
+        assert (entrance.parked(), told) == (4, [])
+        tasks[0].cancel()
+        await asyncio.sleep(0)
+        await inside.__aexit__()
+        await next_one.__aenter__()
+        tasks[1].cancel()  # who has just been beckoned
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (entrance.parked(), len(turns)) == (0, 0)
+        return told
+
+    assert asyncio.run(come_and_go()) == ["c", "d"]
 
 
 def test_known_answers_and_pictures_wait_for_no_place() -> None:
@@ -168,17 +215,19 @@ def test_what_is_made_in_blocks_needs_no_place() -> None:
     """It would hold one for as long as a hundred small answers take, and they could not be made between its blocks."""
     with on_port(settings(threads=1, stream_bytes="1MiB")) as client:
 
-        async def enter() -> None:
-            for _ in range(LET_IN):
-                await client.resources.entrance.__aenter__()
+        async def enter() -> Place:
+            places = [client.resources.entrance.place() for _ in range(LET_IN)]
+            for place in places:
+                await place.__aenter__()
+            return places[0]
 
-        client.run(enter())
+        entered = client.run(enter())
         small = client.run(_begun(client, COLD.format(20)))
         assert client.get("/v1/biases/alibi.npy?heads=32&length=200").status_code == 200
         assert not small.done()
 
         async def leave() -> None:
-            await client.resources.entrance.__aexit__()
+            await entered.__aexit__()
 
         client.run(leave())
         assert client.run(_ended(small)).status_code == 200
