@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
+from service.descriptors import Descriptors, unused
 from service.logs import configure_logging
 from service.machine import cores, fitted, memory_bytes
 from service.settings import Settings
@@ -134,6 +135,7 @@ class Server(uvicorn.Server):
         self.settings = settings
         self.close_at: float | None = None
         self.listening: list[socket.socket] = []
+        self.descriptors = Descriptors(None)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.should_exit:
@@ -175,12 +177,14 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen: everything is there to answer."""
         await super().startup(sockets)
+        self.descriptors = Descriptors(unused())
         log.info("listening on %s", ", ".join(map(address, self.listening)))
 
     async def on_tick(self, counter: int) -> bool:
         if self.close_at is not None and time.monotonic() >= self.close_at and not self.should_exit:
             await self._close_door()
             self.should_exit = True
+        self.descriptors.watch(len(self.server_state.connections), time.monotonic())
         return await super().on_tick(counter)
 
     async def _close_door(self) -> None:
