@@ -76,7 +76,7 @@ class Door:
         self.waiting = 0
         most, longest = resources.waiting_requests, resources.queue_seconds
         self._full = _standing(f"{most} requests wait for their answers at the moment")
-        self._late = _standing(f"who is next has waited for {longest:g} seconds at the moment")
+        self._late = _standing(f"who is next has waited for more than {longest:g} seconds")
 
     def find(self, scope: Scope, target: bytes) -> Found | None:
         """The finished reply to a request that was answered before, or None. Of the scope only method and headers are

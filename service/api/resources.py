@@ -49,7 +49,6 @@ class Resources:
     readiness: Readiness = field(default_factory=Readiness)
     under_way: dict[bytes, Flight] = field(default_factory=dict)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    outside: Turns = field(default_factory=Turns)
     queue: Turns = field(default_factory=Turns)
     entrance: Entrance = field(init=False)
     drawers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="drawer"))
@@ -57,7 +56,7 @@ class Resources:
     pictures: Crowd = field(default_factory=lambda: Crowd("pictures wait to be drawn", MOST_PICTURES))
 
     def __post_init__(self) -> None:
-        self.entrance = Entrance(LET_IN * self.threads, self.outside)
+        self.entrance = Entrance(LET_IN * self.threads)
 
     async def work(self, function: Callable[[], T]) -> T:
         """Run numerical work on its own pool, never on the event loop or the default pool."""
@@ -86,7 +85,7 @@ class Resources:
 
     def waited(self) -> float:
         """Seconds that who is next has waited: to be let in, or for a thread."""
-        return max(self.outside.waited(), self.queue.waited())
+        return max(self.entrance.waited(), self.queue.waited())
 
 
 def work_pool(threads: int) -> ThreadPoolExecutor:

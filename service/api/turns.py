@@ -55,34 +55,36 @@ class Entrance:
     what a request asks for takes longer than refusing it: whoever is to be refused would hear so late.
     """
 
-    def __init__(self, most: int, turns: Turns) -> None:
+    def __init__(self, most: int) -> None:
+        self.next = Turns()
+        self.behind = Turns()
         self._most = most
         self._places = asyncio.Semaphore(most)
-        self._turns = turns
         self._parked: deque[asyncio.Future[None]] = deque()
 
     async def approach(self) -> None:
         """Wait until it makes sense to read a request; what is asked for without waiting for anything takes a place."""
         if not self._parked and not self._is_full():
             return
-        parked = asyncio.get_running_loop().create_future()
+        turn, parked = self.behind.join(), asyncio.get_running_loop().create_future()
         self._parked.append(parked)
         try:
             await parked
         finally:
+            self.behind.leave(turn)
             # Not before this one has asked for a place, if it does.
             asyncio.get_running_loop().call_soon(self._beckon)
 
     def place(self) -> "Place":
         """Ask for a place, and so be the next after those who did."""
-        return Place(self._places, self._turns, self._beckon)
+        return Place(self._places, self.next, self._beckon)
 
-    def parked(self) -> int:
-        """How many wait to be read."""
-        return len(self._parked)
+    def waited(self) -> float:
+        """Seconds that the first has waited to be let in, or to be read."""
+        return max(self.next.waited(), self.behind.waited())
 
     def _is_full(self) -> bool:
-        return len(self._turns) >= self._most
+        return len(self.next) >= self._most
 
     def _beckon(self) -> None:
         while self._parked and not self._is_full():

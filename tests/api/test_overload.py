@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from service.api.resources import LET_IN
-from service.api.turns import Entrance, Place, Turns
+from service.api.turns import Entrance, Place
 from service.main import Service
 from tests.api.gates import watched
 from tests.api.problems import refused
@@ -107,7 +107,7 @@ def test_few_are_made_at_a_time_and_the_others_in_turn() -> None:
         gate.shut()
         waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 20 + LET_IN + 3)]
         wait_until(lambda: waiting_in(client) == LET_IN + 3)
-        wait_until(lambda: client.resources.outside.waited() > 0)
+        wait_until(lambda: client.resources.entrance.waited() > 0)
         assert client.resources.pool._work_queue.qsize() == LET_IN - 1  # and one is with the thread
         gate.open()
         assert [client.run(_ended(task)).status_code for task in waiting] == [200] * (LET_IN + 3)
@@ -119,7 +119,7 @@ def test_no_more_is_taken_while_someone_has_waited_outside_for_too_long(monkeypa
         gate.shut()
         monkeypatch.setattr(client.resources.queue, "waited", lambda: 0.0)
         waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 20 + LET_IN + 1)]
-        wait_until(lambda: client.resources.outside.waited() > 0.2)
+        wait_until(lambda: client.resources.entrance.waited() > 0.2)
         refused(client.get(COLD.format(40)), "overloaded")
         gate.open()
         assert [client.run(_ended(task)).status_code for task in waiting] == [200] * (LET_IN + 1)
@@ -140,10 +140,10 @@ def test_who_is_let_in_leaves_whatever_happens(direct: Client) -> None:
             await place.__aenter__()
         task = asyncio.ensure_future(direct.resources.entrance.place().__aenter__())
         await asyncio.sleep(0)
-        assert direct.resources.outside.waited() > 0
+        assert direct.resources.entrance.waited() > 0
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert direct.resources.outside.waited() == 0
+        assert direct.resources.entrance.waited() == 0
         for place in entered:
             await place.__aexit__()
 
@@ -155,25 +155,39 @@ def test_what_is_behind_those_who_are_next_is_read_in_its_turn() -> None:
     with on_port(settings(threads=1)) as client, watched("encodings", "rope") as gate:
         gate.shut()
         waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 20 + 2 * LET_IN)]
-        wait_until(lambda: len(client.resources.outside) == LET_IN)
+        wait_until(lambda: len(client.resources.entrance.next) == LET_IN)
         behind = [COLD.format(number) for number in (50, "none", 51, 20, 52)]
         later = [client.run(_begun(client, target)) for target in behind]
-        wait_until(lambda: client.resources.entrance.parked() == len(later))
+        wait_until(lambda: client.resources.entrance.behind.waited() > 0)
+        wait_until(lambda: len(client.resources.entrance.behind) == len(later))
         with socket.create_connection(("127.0.0.1", client.http.base_url.port or 0)) as leaving:
             leaving.sendall(f"GET {COLD.format(53)} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-            wait_until(lambda: client.resources.entrance.parked() == len(later) + 1)
-        assert len(client.resources.outside) == LET_IN
+            wait_until(lambda: len(client.resources.entrance.behind) == len(later) + 1)
+        assert len(client.resources.entrance.next) == LET_IN
         gate.open()
         assert [client.run(_ended(task)).status_code for task in waiting] == [200] * 2 * LET_IN
         assert [client.run(_ended(task)).status_code for task in later] == [200, 422, 200, 200, 200]
         wait_until(lambda: waiting_in(client) == 0)
-        assert (client.resources.entrance.parked(), client.resources.waited()) == (0, 0.0)
+        assert (len(client.resources.entrance.behind), client.resources.waited()) == (0, 0.0)
+
+
+def test_who_is_read_late_has_waited_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with on_port(settings(threads=1, queue_seconds=0.2)) as client, watched("encodings", "rope") as gate:
+        gate.shut()
+        for turns in (client.resources.queue, client.resources.entrance.next):
+            monkeypatch.setattr(turns, "waited", lambda: 0.0)
+        waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 21 + 2 * LET_IN)]
+        wait_until(lambda: client.resources.waited() > 0.2)
+        detail = refused(client.get(COLD.format(40)), "overloaded")["detail"]
+        assert detail == "who is next has waited for more than 0.2 seconds"
+        gate.open()
+        assert [client.run(_ended(task)).status_code for task in waiting] == [200] * (2 * LET_IN + 1)
 
 
 def test_who_gives_up_behind_them_lets_the_next_through() -> None:
     async def come_and_go() -> list[str]:
-        turns, told = Turns(), list[str]()
-        entrance = Entrance(1, turns)
+        told: list[str] = []
+        entrance = Entrance(1)
 
         async def come(name: str) -> None:
             await entrance.approach()
@@ -183,14 +197,14 @@ def test_who_gives_up_behind_them_lets_the_next_through() -> None:
         await inside.__aenter__()
         tasks = [asyncio.ensure_future(come(name)) for name in "abcd"]
         await asyncio.sleep(0)
-        assert (entrance.parked(), told) == (4, [])
+        assert (len(entrance.behind), told) == (4, [])
         tasks[0].cancel()
         await asyncio.sleep(0)
         await inside.__aexit__()
         await next_one.__aenter__()
         tasks[1].cancel()  # who has just been beckoned
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert (entrance.parked(), len(turns)) == (0, 0)
+        assert (len(entrance.behind), len(entrance.next)) == (0, 0)
         return told
 
     assert asyncio.run(come_and_go()) == ["c", "d"]
@@ -201,7 +215,7 @@ def test_known_answers_and_pictures_wait_for_no_place() -> None:
         known = client.get("/v1/encodings/rope.npy?length=8&dim=8")
         gate.shut()
         waiting = [client.run(_begun(client, COLD.format(number))) for number in range(20, 22 + 2 * LET_IN)]
-        wait_until(lambda: client.resources.outside.waited() > 0)
+        wait_until(lambda: client.resources.entrance.waited() > 0)
         assert client.get("/v1/encodings/rope.npy?dim=8&length=8").content == known.content
         assert client.head(COLD.format(60)).status_code == 200
         refused(client.get(COLD.format("none")), "invalid-parameters")
