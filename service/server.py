@@ -17,7 +17,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, cast
@@ -28,7 +28,7 @@ from service.descriptors import Descriptors, unused
 from service.logs import configure_logging
 from service.machine import cores, fitted, memory_bytes
 from service.settings import Settings
-from service.workers import supervise
+from service.workers import Served, supervise
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -62,18 +62,21 @@ def serve(settings: Settings) -> int:
             return work(settings, sockets)
         import service.main  # noqa: F401 - once: a worker, and who replaces it, is a copy of this process
 
-        return supervise(settings.workers, lambda: work(settings, sockets), settings.grace_seconds, sockets)
+        served = Served()
+        return supervise(
+            settings.workers, lambda: work(settings, sockets, served.note), settings.grace_seconds, sockets, served
+        )
     finally:
         for opened in sockets:
             opened.close()
 
 
-def work(settings: Settings, sockets: Sequence[socket.socket]) -> int:
-    """Answer on the given sockets: what every server process does."""
+def work(settings: Settings, sockets: Sequence[socket.socket], serving: Callable[[], None] = lambda: None) -> int:
+    """Answer on the given sockets, and call `serving` once that is so: what every server process does."""
     from service.main import create_app
 
     sys.setswitchinterval(SWITCH_SECONDS)
-    server = Server(create_app(settings), settings)
+    server = Server(create_app(settings), settings, serving)
     # What there is by now stays: looking through it again and again would take a tenth of a second each time.
     gc.freeze()
     try:
@@ -127,12 +130,13 @@ class Server(uvicorn.Server):
 
     config: "Config"
 
-    def __init__(self, app: "Starlette", settings: Settings) -> None:
+    def __init__(self, app: "Starlette", settings: Settings, serving: Callable[[], None] = lambda: None) -> None:
         from service.api.configuration import Config
 
         super().__init__(Config(app, settings))
         self.app = app
         self.settings = settings
+        self.serving = serving
         self.close_at: float | None = None
         self.listening: list[socket.socket] = []
         self.descriptors = Descriptors(None)
@@ -178,6 +182,7 @@ class Server(uvicorn.Server):
         """Begin to listen: everything is there to answer."""
         await super().startup(sockets)
         self.descriptors = Descriptors(unused())
+        self.serving()
         log.info("listening on %s", ", ".join(map(address, self.listening)))
 
     async def on_tick(self, counter: int) -> bool:

@@ -1,6 +1,7 @@
 """Several server processes on one port: started, replaced when they die, stopped together (POSIX only)."""
 
 import logging
+import mmap
 import os
 import signal
 import threading
@@ -10,32 +11,52 @@ from socket import socket
 from types import FrameType
 
 DONE, FAILED = 0, 1
-# Where no worker has lived so long, none can serve, and starting another would not help.
+# One that lived less than this is not replaced in a hurry: it may be killed again and again, for lack of memory.
 FIRST_SECONDS = 2.0
-# How long one that lived less than that is not replaced, when others have lived longer.
 PAUSE_SECONDS = 0.5
+# How many may be killed before any has come to serve.
+MOST_KILLED = 5
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 log = logging.getLogger("posenc.workers")
 
 
-def supervise(count: int, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket] = ()) -> int:
+class Served:
+    """Whether any worker has come to serve: one byte that they share with their parent."""
+
+    def __init__(self) -> None:
+        self._shared = mmap.mmap(-1, 1)
+
+    def note(self) -> None:
+        """To be called by a worker that serves."""
+        self._shared[0] = 1
+
+    def __bool__(self) -> bool:
+        return self._shared[0] == 1
+
+
+def supervise(
+    count: int, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket], served: Served
+) -> int:
     """Keep `count` processes running `work` until a stop signal; return 0, or 1 if one could not start.
 
     The sockets are those that the workers listen on.
     """
-    return Supervisor(work, grace_seconds, sockets).run(count)
+    return Supervisor(work, grace_seconds, sockets, served).run(count)
 
 
 class Supervisor:
     """The parent process: it holds the listening sockets and the workers, and answers no request itself."""
 
-    def __init__(self, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket] = ()) -> None:
+    def __init__(
+        self, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket], served: Served
+    ) -> None:
         self.work = work
         self.sockets = sockets
         self.grace_seconds = grace_seconds
+        self.served = served
         self.started: dict[int, float] = {}
+        self.killed = 0
         self.stopping = False
-        self.proven = False
         self.result = DONE
         self.lifeline = (-1, -1)
 
@@ -99,7 +120,7 @@ class Supervisor:
             os.kill(pid, sig)
 
     def reap(self) -> None:
-        """Wait for a worker to end; put another in its place unless it was asked to, or none ever served."""
+        """Wait for a worker to end; put another in its place unless it was asked to, or none can serve."""
         pid, status = os.wait()
         # The first process of a container also inherits children that it did not start.
         started = self.started.pop(pid, None)
@@ -108,17 +129,20 @@ class Supervisor:
         lived = time.monotonic() - started
         code = os.waitstatus_to_exitcode(status)
         log.error("worker %d ended after %.1f s (exit %d)", pid, lived, code)
-        now = time.monotonic()
-        self.proven = self.proven or max([lived, *(now - each for each in self.started.values())]) >= FIRST_SECONDS
-        if not self.proven:
+        if not self.served and not self._can_be_replaced(code):
             self.result = FAILED
             self.stopping = True
             self.send(signal.SIGTERM)
             return
-        if lived < FIRST_SECONDS:  # killed, for instance; if it comes again and again, not in a hurry
+        if lived < FIRST_SECONDS:
             time.sleep(PAUSE_SECONDS)
         if not self.stopping:
             self.start()
+
+    def _can_be_replaced(self, code: int) -> bool:
+        """One that ended by itself before any served would do so again; one that was killed perhaps would not."""
+        self.killed += 1
+        return code < 0 and self.killed <= MOST_KILLED
 
 
 def stop_at_end_of(pipe: int) -> None:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from service import __main__ as program
 from service import __version__
 from service.command import main, parse
 from service.settings import Settings, flag, show_default, variable
@@ -137,7 +138,7 @@ def test_healthcheck_loads_neither_numpy_nor_a_server() -> None:
 def test_python_m_service_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["service", "openapi", "--port", "79"])
     with pytest.raises(SystemExit) as exit_:
-        runpy.run_module("service", run_name="__main__")
+        runpy.run_path(program.__file__, run_name="__main__")
     assert exit_.value.code == 0
     assert capsys.readouterr().out == stub_app.DOCUMENT
 

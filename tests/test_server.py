@@ -19,6 +19,7 @@ from service import server
 from service.logs import configure_logging
 from service.server import Server, address, bind, serve
 from service.settings import Settings
+from service.workers import Served
 from tests import stub_app
 from tests.live import Client, answering, ask, free_port, live, wait_until
 
@@ -106,8 +107,15 @@ def test_a_port_that_was_taken_meanwhile_is_one_line(
 def test_several_workers_are_supervised(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, float]] = []
 
-    def supervise(count: int, work: object, grace: float, sockets: list[socket.socket]) -> int:  # noqa: ARG001
+    def supervise(
+        count: int,
+        work: object,  # noqa: ARG001
+        grace: float,
+        sockets: list[socket.socket],
+        served: Served,
+    ) -> int:
         assert [opened.type for opened in sockets] == [socket.SOCK_STREAM]
+        assert not served
         seen.append((count, grace))
         return 5
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service import workers
-from service.workers import Supervisor, supervise
+from service.workers import MOST_KILLED, Served, Supervisor, supervise
 from tests.live import wait_until
 
 # Newer Pythons warn of a fork where other threads run: they do in pytest's process, not in the supervisor.
@@ -49,50 +49,77 @@ def stop_when(folder: Path, count: int, sig: int = signal.SIGTERM) -> threading.
 def test_all_start_and_all_stop(sig: int, tmp_path: Path) -> None:
     before = signal.getsignal(sig)
     thread = stop_when(tmp_path, 3, sig)
-    assert supervise(3, sign_in(tmp_path), grace_seconds=5) == 0
+    assert supervise(3, sign_in(tmp_path), 5, [], Served()) == 0
     thread.join()
     assert len(at_work(tmp_path)) == 3
     assert signal.getsignal(sig) == before
 
 
-def test_one_that_dies_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "FIRST_SECONDS", 0.0)
-
-    def act() -> None:
-        wait_until(lambda: len(at_work(tmp_path)) == 2)
-        os.kill(at_work(tmp_path)[0], signal.SIGKILL)
-        wait_until(lambda: len(at_work(tmp_path)) == 3)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    thread = meanwhile(act)
-    assert supervise(2, sign_in(tmp_path), grace_seconds=5) == 0
-    thread.join()
+def kill_newest_until(folder: Path, counts: range) -> None:
+    """Kill the worker that came last, and see another come, until so many have come."""
+    for count in counts:
+        newest = max(at_work(folder), key=lambda pid: (folder / str(pid)).stat().st_mtime_ns)
+        os.kill(newest, signal.SIGKILL)
+        wait_until(lambda count=count: len(at_work(folder)) == count)
 
 
-def test_one_that_is_killed_in_its_first_moments_is_replaced_where_others_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("serving", [True, False])
+def test_one_that_is_killed_is_replaced_however_short_it_lived(
+    serving: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What kills one as soon as it serves, such as a lack of memory, is no reason to end them all."""
-    monkeypatch.setattr(workers, "FIRST_SECONDS", 0.5)
-    monkeypatch.setattr(workers, "PAUSE_SECONDS", 0.1)
+    """What kills one as soon as it serves, such as a lack of memory, is no reason to end them all; nor is one that is
+    killed while all start."""
+    monkeypatch.setattr(workers, "PAUSE_SECONDS", 0.05)
+    served = Served()
+    most = 3 * MOST_KILLED if serving else MOST_KILLED
+
+    def work() -> int:
+        if serving:
+            served.note()
+        return sign_in(tmp_path)()
 
     def act() -> None:
         wait_until(lambda: len(at_work(tmp_path)) == 2)
-        time.sleep(0.6)
-        for count in (3, 4):
-            newest = max(at_work(tmp_path), key=lambda pid: (tmp_path / str(pid)).stat().st_mtime_ns)
-            os.kill(newest, signal.SIGKILL)
-            wait_until(lambda count=count: len(at_work(tmp_path)) == count)
+        assert bool(served) == serving
+        kill_newest_until(tmp_path, range(3, 3 + most))
         os.kill(os.getpid(), signal.SIGTERM)
 
     thread = meanwhile(act)
-    assert supervise(2, sign_in(tmp_path), grace_seconds=5) == 0
+    assert supervise(2, work, 5, [], served) == 0
+    thread.join()
+    assert len(at_work(tmp_path)) == 2 + most
+
+
+def test_where_none_comes_to_serve_killing_ends_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PAUSE_SECONDS", 0.0)
+
+    def work() -> int:
+        (tmp_path / str(os.getpid())).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    assert supervise(1, work, 5, [], Served()) == 1
+    assert len(at_work(tmp_path)) == 1 + MOST_KILLED
+
+
+def test_one_that_lived_long_is_replaced_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "PAUSE_SECONDS", 1e6)
+
+    def act() -> None:
+        wait_until(lambda: len(at_work(tmp_path)) == 2)
+        kill_newest_until(tmp_path, range(3, 4))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = meanwhile(act)
+    assert supervise(2, sign_in(tmp_path), 5, [], Served()) == 0
     thread.join()
 
 
 def test_one_that_ends_while_all_stop_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    supervisor = Supervisor(lambda: 0, grace_seconds=3)
+    supervisor = Supervisor(lambda: 0, 3, [], Served())
     supervisor.started = {11: 0.0, 12: time.monotonic()}
+    supervisor.served.note()
     monkeypatch.setattr(os, "wait", lambda: (12, 9))
     monkeypatch.setattr(time, "sleep", lambda _seconds: setattr(supervisor, "stopping", True))
     supervisor.reap()
@@ -124,7 +151,7 @@ def test_one_that_cannot_start_ends_them_all(tmp_path: Path) -> None:
         return 0
 
     started = time.monotonic()
-    assert supervise(2, work, grace_seconds=5) == 1
+    assert supervise(2, work, 5, [], Served()) == 1
     assert time.monotonic() - started < 5
 
 
@@ -135,7 +162,7 @@ def test_one_that_does_not_let_go_is_killed(tmp_path: Path) -> None:
 
     thread = stop_when(tmp_path, 1)
     started = time.monotonic()
-    assert supervise(1, work, grace_seconds=-1.5) == 1
+    assert supervise(1, work, -1.5, [], Served()) == 1
     thread.join()
     assert time.monotonic() - started < 5
 
@@ -146,7 +173,7 @@ def test_a_second_signal_is_passed_on_and_sets_no_second_alarm(monkeypatch: pyte
     monkeypatch.setattr(os, "kill", lambda pid, sig: sent.append((pid, sig)))
     monkeypatch.setattr(signal, "setitimer", lambda _which, seconds: alarms.append(seconds))
     listening = socket.create_server(("127.0.0.1", 0))
-    supervisor = Supervisor(lambda: 0, grace_seconds=3, sockets=[listening])
+    supervisor = Supervisor(lambda: 0, 3, [listening], Served())
     supervisor.started = {11: 0.0, 12: 0.0}
     supervisor.stop(signal.SIGTERM, None)
     supervisor.stop(signal.SIGINT, None)
@@ -157,7 +184,7 @@ def test_a_second_signal_is_passed_on_and_sets_no_second_alarm(monkeypatch: pyte
 
 def test_a_child_that_it_did_not_start_is_none_of_its_business(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "wait", lambda: (99, 0))
-    supervisor = Supervisor(lambda: 0, grace_seconds=3)
+    supervisor = Supervisor(lambda: 0, 3, [], Served())
     supervisor.started = {11: 0.0}
     supervisor.reap()
     assert supervisor.started == {11: 0.0}
@@ -168,7 +195,7 @@ def test_a_worker_that_starts_while_all_stop_is_stopped_too(monkeypatch: pytest.
     sent: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "fork", lambda: 12)
     monkeypatch.setattr(os, "kill", lambda pid, sig: sent.append((pid, sig)))
-    supervisor = Supervisor(lambda: 0, grace_seconds=3)
+    supervisor = Supervisor(lambda: 0, 3, [], Served())
     supervisor.stopping = True
     supervisor.start()
     assert sent == [(12, signal.SIGTERM)]

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from service.workers import FIRST_SECONDS
 from tests.deploy.dockerfile import ROOT
 from tests.live import ask, free_port, wait_until
 
@@ -181,7 +180,6 @@ def test_a_worker_that_is_killed_under_load_is_replaced() -> None:
         for client in clients:
             client.start()
         wait_until(lambda: all(client.answers > 20 for client in clients), 60)
-        time.sleep(FIRST_SECONDS)  # one that lived less long is not replaced in a hurry
         before, closed = both_workers(service.port), sum(client.closed for client in clients)
         killed = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()[0]
         os.kill(int(killed), signal.SIGKILL)
