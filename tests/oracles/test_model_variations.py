@@ -42,6 +42,8 @@ SILENT: Mapping[str, str] = {
     "without head_dim": "HunYuan's alpha, likewise",
     "without hidden_size": "a check of the class's own between widths of a default and of the file",
     "without rope_scaling.factor": "HunYuan's alpha does not depend on it",
+    "llama4-16e-4layer rope_theta null": "the base of Llama 4's tower is 10000 in the plan",
+    "llama4-scout rope_theta null": "likewise",
     "rope_parameters empty": "the class's own blocks stand for an empty one in the plan",
     "without rope_parameters.full_attention.original_max_position_embeddings": "Laguna's longest context stands for it",
 }
@@ -207,6 +209,11 @@ def outcome(config: dict[str, Any], path: Path, known: Mapping[str, Known]) -> t
     return ("alike", "") if found is None else ("otherwise", found)
 
 
+def silent(name: str, variation: str) -> bool:
+    """Whether a plan may say nothing where the class fails."""
+    return variation in SILENT or f"{name} {variation}" in SILENT
+
+
 def test_variations_of_published_configurations(capsys: pytest.CaptureFixture[str]) -> None:
     known, counted, problems = rotary_classes(), Counter[str](), []
     mapping = library("transformers").CONFIG_MAPPING
@@ -215,7 +222,7 @@ def test_variations_of_published_configurations(capsys: pytest.CaptureFixture[st
     with warnings.catch_warnings(action="ignore"):
         for name, fixture in fixtures().items():
             config = fixture["config"]
-            if config.get("model_type") not in mapping:
+            if config.get("model_type") not in mapping or fixture["status"] == "transformers 5.24 raises":
                 continue
             for path in parts(config, known):
                 for variation, varied in variations(config, path):
@@ -225,7 +232,7 @@ def test_variations_of_published_configurations(capsys: pytest.CaptureFixture[st
                     seen.add(key)
                     word, why = outcome(varied, path, known)
                     counted[word] += 1
-                    if word == "otherwise" or (word == "silent" and variation not in SILENT):
+                    if word == "otherwise" or (word == "silent" and not silent(name, variation)):
                         problems.append(f"{name} {'/'.join(path)} [{variation}]: {word}: {why}")
     with capsys.disabled():
         print(f"\nvariations of published configurations: {len(seen)}: {dict(counted)}")
