@@ -10,9 +10,21 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
-from service.models.gguf_architectures import ALIBI, BOTH_WAYS, BUCKETS, KNOWN, LEARNED, WITHOUT
+from service.models.gguf_architectures import (
+    ALIBI,
+    ALIBI_OF_DEPTH,
+    ALIBI_STATED,
+    BOTH_WAYS,
+    BUCKETS,
+    KNOWN,
+    LEARNED,
+    NOTES,
+    REFUSED,
+    WITHOUT,
+)
 from service.models.gguf_header import Header, unread, use_of
-from service.models.gguf_layers import Kind, mask_of
+from service.models.gguf_layers import Kind, layers_of
+from service.models.gguf_masks import masks_of
 from service.models.gguf_rotary import turning
 from service.models.nearest import echo, nearest
 from service.models.plan import Plan, Use
@@ -41,13 +53,25 @@ def gguf_plan(config: Mapping[str, Any], context: Context) -> Plan:
         raise Refusal(
             place, "missing", f"general.architecture {what}: it decides how llama.cpp turns, and which keys count"
         )
+    if name in REFUSED:
+        raise Refusal(place, "unsupported", f"{name} is {REFUSED[name]}")
     if name not in KNOWN:
         near = nearest(name, list(KNOWN))
         hint = f"; nearest are {', '.join(near)}" if near else ""
         raise Refusal(place, "unknown", f"{echo(name)} is no architecture known here{hint}")
     read = Header(header, where, name)
-    notes = ("read as a GGUF header: the numbers are those of llama.cpp", *unread(read))
+    notes = ("read as a GGUF header: the numbers are those of llama.cpp", *_notes(read), *unread(read))
     return Plan(model_type=name, preset="llama.cpp", uses=tuple(_uses(read, context)), notes=notes)
+
+
+def _notes(header: Header) -> list[str]:
+    """What deserves saying of the architecture, and of blocks that are no layers."""
+    name = header.type.name
+    found = [NOTES[name]] if name in NOTES else []
+    further = header.count("nextn_predict_layers", 0)
+    if further is not None and further.value and header.count("block_count") is not None:
+        found.append(f"the last {further.value} of block_count predict further tokens: they are in no list of layers")
+    return found
 
 
 def _uses(header: Header, context: Context) -> list[Use]:
@@ -56,7 +80,7 @@ def _uses(header: Header, context: Context) -> list[Use]:
         return [use_of(header, "none", notes=("no positional encoding",))]
     if name in LEARNED:
         return [_learned(header, context)]
-    if name in ALIBI:
+    if name in ALIBI or (name in ALIBI_OF_DEPTH and layers_of(header) == ALIBI_OF_DEPTH[name]):
         return [_alibi(header, context)]
     if name in BUCKETS:
         return _buckets(header, context)
@@ -75,7 +99,7 @@ def _learned(header: Header, context: Context) -> Use:
         facts={"table": [rows.value, dim.value], "first_row": 0, "tensor": "position_embd.weight"},
         addresses={
             "lookup": ask("learned", "lookup", rule, length=str(rows.value)).address(),
-            "mask": mask_of(header, _all_layers(header), context),
+            **masks_of(header, _all_layers(header), context),
         },
     )
 
@@ -83,17 +107,20 @@ def _learned(header: Header, context: Context) -> Use:
 def _alibi(header: Header, context: Context) -> Use:
     parameters = {
         "heads": header.wanted("attention.head_count"),
-        "form": header.code(ALIBI[header.type.name]),
+        # The mask has minus the distance to what is behind, as to what is before, where the mask lets it be seen.
+        "form": header.code("symmetric"),
         # ggml takes powers of a first slope, as BLOOM does.
         "arithmetic": header.code("float32-powers"),
     }
-    most = header.real("attention.max_alibi_bias")
-    if most is not None:
+    masks = masks_of(header, _all_layers(header), context)
+    if header.type.name in ALIBI_STATED:
+        most = header.real("attention.max_alibi_bias")
+        if most is None or most.value == 0:
+            said = "missing" if most is None else "0"
+            note = f"{header.type.name}.attention.max_alibi_bias is {said}: llama.cpp adds no bias"
+            return use_of(header, "none", notes=(note,), addresses=masks)
         parameters["alibi_bias_max"] = most
-    addresses = {
-        "tables": ask("biases", "alibi", parameters, length=context.length).address(),
-        "mask": mask_of(header, _all_layers(header), context),
-    }
+    addresses = {"tables": ask("biases", "alibi", parameters, length=context.length).address(), **masks}
     return use_of(header, "alibi", scheme=("biases", "alibi"), parameters=parameters, addresses=addresses)
 
 
@@ -111,7 +138,7 @@ def _buckets(header: Header, context: Context) -> list[Use]:
         parameters = {"direction": header.code(direction), "num_buckets": number, "max_distance": header.code(128)}
         addresses = {
             "tables": ask("biases", "t5-buckets", parameters, length=context.length).address(),
-            "mask": mask_of(header, Kind(None, None, both_ways=direction == "bidirectional"), context),
+            **masks_of(header, Kind(None, None, both_ways=direction == "bidirectional"), context),
         }
         uses.append(
             use_of(

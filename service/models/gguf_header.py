@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.engine.errors import Refusal
-from service.models.gguf_architectures import DEFAULT_BASE, KNOWN
+from service.models.gguf_architectures import DEFAULT_BASE, KNOWN, READ_BY
 from service.models.known import ModelType
 from service.models.nearest import echo, nearest
 from service.models.plan import Use, Value
@@ -22,6 +22,7 @@ ROTARY = (
     "scale_linear",
     "scaling.type",
     "scaling.factor",
+    "scaling.alpha",
     "scaling.attn_factor",
     "scaling.original_context_length",
     "scaling.finetuned",
@@ -80,6 +81,8 @@ def unread(header: Header) -> list[str]:
     for full in header.document:
         of, _, key = str(full).partition(".rope.")
         if not key or (of == name and key in ROTARY) or of.startswith(f"{name}."):
+            if of == name and name not in READ_BY.get(key, (name,)):
+                notes.append(f"llama.cpp does not read {echo(full)} for this architecture")
             continue
         if of == name:
             near = nearest(key, ROTARY, 1) if len(notes) < MOST_COMPARED else []

@@ -1,15 +1,20 @@
 """Rotary attention of a GGUF header: widths, bases, sections, scalings and layers as llama.cpp has them."""
 
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from service.engine.errors import Refusal
-from service.engine.numbers.reals import Reals
+from service.engine.numbers.reals import geometric
 from service.models.addresses import ask
 from service.models.context import Context
-from service.models.gguf_architectures import DEFAULT_BASE, DIVIDED, FACTORED, INTERLEAVED, NORMAL
+from service.models.gguf_architectures import DEFAULT_BASE, INTERLEAVED, LATENT, NORMAL, SECTIONED
 from service.models.gguf_header import Header, use_of
-from service.models.gguf_layers import Kind, kinds, mask_of, window_of
-from service.models.nearest import echo
+from service.models.gguf_layers import Kind, kinds
+from service.models.gguf_masks import masks_of, window_of
+from service.models.gguf_scaling import reads, scaling
+from service.models.gguf_temperatures import temperature
 from service.models.plan import Address, Use, Value
 from service.models.reading import whole
 
@@ -26,30 +31,32 @@ def _unturned(header: Header, context: Context, kind: Kind) -> Use:
         said = "linear_attention: no attention, nothing turns"
         return use_of(header, "none", layer_type=kind.label, layers=kind.layers, notes=(said,))
     said = "these layers have no positional encoding: llama.cpp has it in its code, not in the header"
-    mask = {"mask": mask_of(header, kind, context)}
-    return use_of(header, "none", layer_type=kind.label, layers=kind.layers, notes=(said,), addresses=mask)
+    facts, addresses, notes = temperature(header, kind, context)
+    more = {"notes": (said, *notes), "facts": facts, "addresses": {**addresses, **masks_of(header, kind, context)}}
+    return use_of(header, "none", layer_type=kind.label, layers=kind.layers, **more)
 
 
 def _rotary(header: Header, context: Context, kind: Kind) -> Use:
-    local = kind.label == "sliding_attention"
-    parameters = _widths(header, local=local)
+    parameters = _widths(header, kind)
     turned = parameters.get("rotary_dim", parameters["dim"])
     parameters["base"] = _base(header, kind)
     facts: dict[str, Any] = {}
     notes: list[str] = []
-    plain = {"rope_type": header.code("default")}
-    parameters |= plain if local and not kind.scaled else _scaling(header, turned.value, facts, notes)
+    parameters |= scaling(header, kind, turned.value, facts, notes)
     parameters["pairing"] = header.code(_pairing(header, facts, notes))
+    if "rotary_dim" in parameters and _last(header):
+        parameters["rotary_channels"] = header.code("last")
     parameters["arithmetic"] = header.code("ggml")
-    tables = ask("encodings", "rope", parameters, length=context.length)
-    unplaced = {key: value for key, value in parameters.items() if key != "pairing"}
-    rotation = {key: value for key, value in parameters.items() if key != "dim"}
+    warm, factors, said = temperature(header, kind, context)
+    tables = ask("encodings", "rope", _without(parameters, "rotary_channels"), length=context.length)
+    unplaced = _without(parameters, "pairing", "rotary_channels")
     addresses = {
         "tables": tables.address(),
         "frequencies": ask("encodings", "rope", unplaced, output="frequencies").address(),
-        "rotation": ask("apply", "rope", rotation).address(),
+        "rotation": ask("apply", "rope", _without(parameters, "dim")).address(),
         **_axes(header, parameters, facts, notes),
-        "mask": mask_of(header, kind, context),
+        **factors,
+        **masks_of(header, kind, context),
     }
     return use_of(
         header,
@@ -58,11 +65,21 @@ def _rotary(header: Header, context: Context, kind: Kind) -> Use:
         layer_type=kind.label,
         layers=kind.layers,
         parameters=parameters,
-        facts={**tables.facts(), **facts},
-        notes=tuple(notes),
+        facts={**tables.facts(), **facts, **warm},
+        notes=(*notes, *said),
         window=window_of(header, kind)[0],
         addresses=addresses,
     )
+
+
+def _without(parameters: dict[str, Value], *names: str) -> dict[str, Value]:
+    return {key: value for key, value in parameters.items() if key not in names}
+
+
+def _last(header: Header) -> bool:
+    """Whether the last channels of a head turn, and not the first: DeepSeek V4, and what drafts for it."""
+    drafts = header.count("hyper_connection.count", 0) if header.type.name == "dflash" else None
+    return header.type.name == "deepseek4" or (drafts is not None and drafts.value > 0)
 
 
 def _axes(header: Header, parameters: dict[str, Value], facts: dict[str, Any], notes: list[str]) -> dict[str, Address]:
@@ -86,46 +103,70 @@ OF_AXES = ("dim", "base", "rotary_dim", "pairing", "arithmetic")
 
 def _base(header: Header, kind: Kind) -> Value:
     """`rope.freq_base`; sliding layers may have one of their own, in the header or in the code."""
-    own = header.real("rope.freq_base_swa") if kind.label == "sliding_attention" else None
-    if own is not None:
-        return own
-    if kind.local and kind.label == "sliding_attention":
-        return header.code(DEFAULT_BASE)
-    return header.real("rope.freq_base") or header.code(DEFAULT_BASE)
+    full = _trained_base(header)
+    if kind.compressed:
+        key = "attention.compress_rope_freq_base"
+        found = header.real(key)
+        if found is None:
+            named = f"{header.type.name}.{key}"
+            raise Refusal(header.at(named), "missing", f"{named} is missing: layers that compress turn by it")
+        return found
+    if not kind.slides or kind.pattern is None or kind.pattern.base == "full":
+        return full
+    default = header.code(DEFAULT_BASE) if kind.pattern.base == "own" else full
+    return header.real("rope.freq_base_swa") or default
+
+
+def _trained_base(header: Header) -> Value:
+    """`rope.freq_base`, and times alpha^(d / (d - 2)) in float32 where a HunYuan file has an alpha."""
+    base = header.real("rope.freq_base") or header.code(DEFAULT_BASE)
+    alpha = header.real("rope.scaling.alpha") if reads(header, "scaling.alpha") else None
+    if alpha is None or alpha.value <= 0:
+        return base
+    width = _head(header).value
+    if width < 3:
+        raise Refusal(alpha.key, "conflict", f"alpha^(d / (d - 2)) needs a head of more than 2 channels, not {width}")
+    (raised,) = geometric(alpha.value, [Fraction(width, width - 2)]).rounded()
+    if not abs(base.value) * max(raised, 1) < np.finfo(np.float32).max:
+        raise Refusal(alpha.key, "out_of_range", "the base times alpha^(d / (d - 2)) is too large for float32")
+    return alpha.replaced(float(np.float32(base.value) * np.float32(raised)))
 
 
 def _pairing(header: Header, facts: dict[str, Any], notes: list[str]) -> str:
     """Which channels turn together; sections make halves of what has none by itself."""
     name = header.type.name
-    sections = header.value("rope.dimension_sections")
+    sections = header.value("rope.dimension_sections") if name in SECTIONED else None
     if sections is not None and any(_section_sizes(sections)):
         facts["mrope_section"] = sections.value
         facts["section_rule"] = "interleaved-ggml" if name in INTERLEAVED else "chunked"
         return "half"
-    if name not in NORMAL:
+    if name not in NORMAL and not (name == "dflash" and _last(header)):
         return "half"
-    if name not in ("chatglm", "glm4", "command-r", "cohere2", "cohere2moe"):
+    if name not in UNPERMUTED:
         notes.append(
             "neighbours turn together: the converter permutes the rows of the projections of half-turning models"
         )
     return "interleaved"
 
 
-def _widths(header: Header, *, local: bool) -> dict[str, Value]:
+# Whose models turn neighbours everywhere: no converter permutes their rows.
+UNPERMUTED = (
+    *("chatglm", "glm4", "command-r", "cohere2", "cohere2moe", "bailingmoe3", "deepseek4", "dflash", "dots3note"),
+    *("hy_v4", "muse-glimmer", "pockettts"),
+)
+
+
+def _widths(header: Header, kind: Kind) -> dict[str, Value]:
     """The head's width and how much of it turns; sliding layers may have widths of their own."""
-    turned, key = (_width(header, name, local=local) for name in ("rope.dimension_count", "attention.key_length"))
-    sections = header.value("rope.dimension_sections")
+    turned = _width(header, "rope.dimension_count", local=kind.slides)
+    width = _width(header, "attention.key_length", local=kind.slides)
+    sections = header.value("rope.dimension_sections") if header.type.name in SECTIONED else None
     if turned is None and sections is not None:
         turned = Value(2 * sum(_section_sizes(sections)), "rewritten", sections.key)
-    if header.type.name in ("deepseek2", "deepseek32", "glm-dsa") and turned is not None:
+    if header.type.name in LATENT and turned is not None:
         return {"dim": turned}
-    width = key
     if width is None and header.count("embedding_length") is not None:
-        whole_width, heads = header.wanted("embedding_length"), header.wanted("attention.head_count")
-        if whole_width.value % heads.value:
-            detail = f"embedding_length {whole_width.value} is no multiple of attention.head_count {heads.value}"
-            raise Refusal(heads.key, "conflict", detail)
-        width = whole_width.replaced(whole_width.value // heads.value)
+        width = _head(header)
     if width is None and turned is None:
         header.wanted("rope.dimension_count")
     width = width or turned
@@ -133,9 +174,27 @@ def _widths(header: Header, *, local: bool) -> dict[str, Value]:
     if turned is not None and turned.value > width.value:
         detail = f"{turned.key[1:]} is {turned.value}, and a head has {width.value} channels ({width.key[1:]})"
         raise Refusal(turned.key, "conflict", detail)
+    if header.type.name in HALVED and not kind.slides:
+        turned = (turned or width).replaced((turned or width).value // 2)
     if turned is None or turned.value == width.value:
         return {"dim": width}
     return {"dim": width, "rotary_dim": turned}
+
+
+def _head(header: Header) -> Value:
+    """The width of a head: stated, or what the heads share of the whole."""
+    stated = header.count("attention.key_length")
+    if stated is not None:
+        return stated
+    whole_width, heads = header.wanted("embedding_length"), header.wanted("attention.head_count")
+    if whole_width.value % heads.value:
+        detail = f"embedding_length {whole_width.value} is no multiple of attention.head_count {heads.value}"
+        raise Refusal(heads.key, "conflict", detail)
+    return whole_width.replaced(whole_width.value // heads.value)
+
+
+# Whose full layers turn half of what the header says.
+HALVED = ("step35",)
 
 
 def _width(header: Header, name: str, *, local: bool) -> Value | None:
@@ -147,83 +206,3 @@ def _section_sizes(sections: Value) -> list[int]:
     if not isinstance(sections.value, list) or not 1 <= len(sections.value) <= 4:
         raise Refusal(sections.key, "type", "rope.dimension_sections must be a list of one to four pairs")
     return [whole(Value(each, sections.source, sections.key), 0, 4096).value for each in sections.value]
-
-
-def _scaling(header: Header, width: int, facts: dict[str, Any], notes: list[str]) -> dict[str, Value]:
-    """ggml's freq_scale, ramp and factors in our words."""
-    given = header.value("rope.scaling.type")
-    factor = header.real("rope.scaling.factor") or header.real("rope.scale_linear")
-    said = given.value if given is not None else ("linear" if factor is not None and factor.value != 1 else "none")
-    if said not in ("none", "linear", "yarn", "longrope"):
-        place = given.key if given is not None else header.where
-        raise Refusal(place, "unknown", f"rope.scaling.type is {echo(said)}; none, linear, yarn or longrope is needed")
-    kind_of = given or header.code(said)
-    amplitude = _amplitude(header)
-    freqs = header.document.get("rope_freqs.weight")
-    if isinstance(freqs, list):
-        divisors = Value(freqs, "config", header.at("rope_freqs.weight"))
-        return {"rope_type": divisors.replaced("divisors"), "divisors": divisors, **amplitude}
-    notes += _tensors(header, said)
-    if said == "linear" and factor is not None:
-        return {"rope_type": kind_of.replaced("linear"), "factor": factor}
-    if said == "yarn":
-        return _yarn(header, kind_of, factor, facts)
-    if amplitude:
-        louder = amplitude["attention_factor"]
-        ones = louder.replaced([1.0] * (width // 2))
-        return {"rope_type": louder.replaced("divisors"), "divisors": ones, **amplitude}
-    return {"rope_type": kind_of.replaced("default")}
-
-
-def _amplitude(header: Header) -> dict[str, Value]:
-    """`rope.scaling.attn_factor`, where it changes something."""
-    found = header.real("rope.scaling.attn_factor")
-    return {} if found is None or found.value == 1 else {"attention_factor": found}
-
-
-def _tensors(header: Header, said: str) -> list[str]:
-    """Half of some scalings is in tensors of the file, of which its metadata says nothing."""
-    if any(str(key).startswith("rope_freqs") for key in header.document):
-        return ["the file has a tensor rope_freqs: give its values as rope_freqs.weight, a list"]
-    if said == "longrope" or (said == "none" and header.type.name in FACTORED):
-        return [
-            "frequencies are those before the tensors rope_factors_short and rope_factors_long, where the file has "
-            "them: give the values that count as rope_freqs.weight, a list"
-        ]
-    if said == "none" and header.type.name in DIVIDED:
-        return [
-            "frequencies are those before the tensor rope_freqs, where the file has one, as those of Llama 3.1 and "
-            "later do: give its values as rope_freqs.weight, a list"
-        ]
-    return []
-
-
-def _yarn(header: Header, kind_of: Value, factor: Value | None, facts: dict[str, Any]) -> dict[str, Value]:
-    if factor is None:
-        full = f"{header.type.name}.rope.scaling.factor"
-        raise Refusal(header.at(full), "missing", f"{full} is missing: yarn cannot do without it")
-    if factor.value < 1:
-        raise Refusal(factor.key, "out_of_range", f"the factor is {echo(factor.value)}; 1 or more would do", limit=1)
-    found = {"rope_type": kind_of, "factor": factor, "truncate": header.code(True)}
-    original = header.count("rope.scaling.original_context_length") or header.count("context_length")
-    if original is not None:
-        found["original_max_position_embeddings"] = original
-    for ours, theirs in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
-        given = header.real(f"rope.scaling.{theirs}")
-        found[ours] = given if given is not None else header.code({"beta_fast": 32.0, "beta_slow": 1.0}[ours])
-    multiplier = header.real("rope.scaling.yarn_log_multiplier")
-    if multiplier is not None and multiplier.value:
-        # In float64, operation by operation: a power may differ between processors, a product does not.
-        magnitude = 1 + multiplier.value * _logarithm(factor.value)
-        facts["softmax_factor"] = magnitude * magnitude
-        found["attention_factor"] = multiplier.replaced(1.0)
-        return found
-    given = header.real("rope.scaling.attn_factor")
-    if given is not None and given.value != 1:
-        found["attention_factor"] = given.replaced(given.value * (1 + 0.1 * _logarithm(factor.value)))
-    return found
-
-
-def _logarithm(factor: float) -> float:
-    """ln, rounded once: the same on every machine."""
-    return float(Reals.of([factor]).logarithm().rounded()[0])

@@ -29,6 +29,7 @@ class ModelType:
     rotary: str
     rule: Mapping[str, Any]
     backbone: bool = False
+    nullable: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=5)
@@ -163,6 +164,7 @@ def model_type(name: str) -> ModelType:
         rotary=own.get("rotary", rotary),
         rule=own,
         backbone=bool(row.get("backbone")),
+        nullable=tuple(row.get("nullable", ())),
     )
 
 

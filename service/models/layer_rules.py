@@ -223,7 +223,7 @@ def _lfm3(reading: Reading, _rule: Rule) -> list[str]:
 def _dots3(reading: Reading, _rule: Rule) -> list[str]:
     """dots3.note: the first two layers and every fourth are full, unless none slides."""
     slides = reading.find("use_sliding_window")
-    none_slides = slides is not None and slides.value is False
+    none_slides = slides is not None and not slides.value  # null is false
     return [FULL if none_slides or layer < 2 or layer % 4 == 1 else SLIDING for layer in range(reading.layers())]
 
 

@@ -13,6 +13,7 @@ from service.models.known import ModelType, assumable, known, model_type, neares
 from service.models.misspelt import misspelt
 from service.models.multimodal import with_positions
 from service.models.nearest import echo
+from service.models.nulls import failing_nulls
 from service.models.older_parts import of_older_names, stated_as
 from service.models.plan import Plan, Use
 from service.models.reading import Reading, kind, pointer
@@ -43,6 +44,8 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     document = config if assumed is None else Told(config, "", row, told)
     uses = _walk(Reading(document, "", row, preset=options.preset), context, 0)
     notes = _beside(config, name)
+    if assumed is None and options.preset == "transformers-5.24":
+        notes += failing_nulls(config, name)
     if assumed is not None:
         notes.insert(0, _assumed(config.get("model_type"), name))
     elif options.assume not in (None, name) and not told:

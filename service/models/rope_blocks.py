@@ -191,7 +191,8 @@ def _main_and_compress(reading: Reading, _labels: Sequence[str]) -> Found:
     scaled = {key: value for key, value in found.items() if key not in ("rope_theta", "partial_rotary_factor")}
     if "type" in scaled and "rope_type" not in scaled:
         scaled["rope_type"] = scaled.pop("type")
-    if "rope_type" in scaled and scaled["rope_type"].value == "yarn":
+    named = "rope_type" in scaled and scaled["rope_type"].value == "yarn"
+    if named and "attention_factor" not in raw:
         scaled["attention_factor"] = Value(1.0, "rewritten", scaled["rope_type"].key)
         notes.append("the class sets the attention factor of flat yarn to 1")
     compress = completed(reading, scaled, theta_of(reading, "compress_rope_theta", 160_000.0), nested=True)

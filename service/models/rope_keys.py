@@ -111,7 +111,8 @@ def raw_block(reading: Reading, notes: list[str]) -> Keys:
 def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
     """The block without what is null; refuses keys that are misspelt, and objects where none belongs.
 
-    A factor of null stays, which is another thing than none: `completed` takes it away.
+    A factor of null stays, which is another thing than none: `completed` takes it away. A `truncate` of null is false:
+    transformers asks only whether it is true.
     """
     for key, value in block.items():
         if isinstance(value.value, dict):
@@ -122,7 +123,9 @@ def flat(block: Keys, where: str, labels: Sequence[str]) -> Keys:
         near = nearest(key, KNOWN, 1)
         if near:
             raise Refusal(block[key].key, "unknown", f"{echo(key)} is not a key of {where}; did you mean {near[0]}?")
-    return {key: value for key, value in block.items() if value.value is not None or key == "factor"}
+    kept = {key: value for key, value in block.items() if value.value is not None or key == "factor"}
+    untrue = {key: value.replaced(False) for key, value in block.items() if key == "truncate" and value.value is None}
+    return kept | untrue
 
 
 def _refuse_type(key: str, value: Value) -> None:
@@ -270,19 +273,23 @@ def _share(reading: Reading, *, nested: bool) -> Value | None:
     """`partial_rotary_factor` from outside the block."""
     rule = reading.type.rule
     if nested and rule.get("block") == "by-label":
-        return None
+        beside = reading.document.get("partial_rotary_factor")
+        return None if beside is None else numeric(Value(beside, "config", reading.at("partial_rotary_factor")))
     if "partial_forced" in rule:
         return Value(rule["partial_forced"], "class default", reading.at("partial_rotary_factor"))
     key = rule.get("partial_key", "partial_rotary_factor")
     given = None if rule.get("partial_by_layer") else reading.document.get(key)
-    if given is not None:
+    lost = bool(rule.get("partial_lost") and reading.object("rope_scaling"))
+    if given is not None and (lost or not rule.get("partial_lost")):
         return numeric(Value(given, "config", reading.at(key)))
     width = rule.get("partial_of")
-    if width and not (rule.get("partial_lost") and reading.object("rope_scaling")):
+    if width and not lost:
         turned = reading.integer(width[0])
         parts = [reading.integer(each) for each in width[1:]]
         if turned is not None and all(parts):
             return turned.replaced(turned.value / sum(part.value for part in parts if part))
+    if given is None and key == "partial_rotary_factor" and reading.has(key):
+        return None  # null keeps the class's own share out, and the whole head turns
     own = reading.given.get(key, reading.type.fields.get(key))
     own = rule.get("partial") if own is None else own
     return None if own is None else Value(own, "class default", reading.at(key))

@@ -255,8 +255,9 @@ def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
     if reading.vllm is not None:
         # vLLM's get_rope turns the share of any model that states one; some of its classes hand none over.
         return None if reading.vllm.get("partial") == "ignored" else share
-    if block.rope_type == "default" and not reading.type.rotary.startswith("partial"):
-        notes.append(f"{share.key} has no effect: unscaled, the class turns the whole head")
+    if block.rope_type in ("default", "ntk_alpha") and not reading.type.rotary.startswith("partial"):
+        how = "unscaled" if block.rope_type == "default" else "by alpha"
+        notes.append(f"{share.key} has no effect: {how}, the class turns the whole head")
         return None
     return share
 

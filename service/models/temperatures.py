@@ -23,7 +23,7 @@ def temperature_of(reading: Reading, block: Block | None, context: Context, *, t
     if schedule == "log-n":
         return _log_n(reading, context)
     if schedule == "beam":
-        return _answer({"schedule": Value("beam", "class default", f"{reading.where}/model_type")}, context, "beam")
+        return answered({"schedule": Value("beam", "class default", f"{reading.where}/model_type")}, context, "beam")
     return NONE
 
 
@@ -47,7 +47,7 @@ def _llama4(reading: Reading, context: Context) -> Found:
         found["floor_scale"] = floor
     if scale is not None:
         found["attn_scale"] = scale
-    facts, addresses, notes = _answer(found, context, "1 + attn_scale ln(1 + floor((p + 1) / floor_scale))")
+    facts, addresses, notes = answered(found, context, "1 + attn_scale ln(1 + floor((p + 1) / floor_scale))")
     note = "transformers takes p from the slot of the cache, not from the position id"
     return facts, addresses, (*notes, note)
 
@@ -64,7 +64,7 @@ def _ministral(reading: Reading, block: Block, context: Context) -> Found:
         "floor_scale": length,
         "attn_scale": beta,
     }
-    return _answer(found, context, "1 + beta ln(1 + floor(p / original_max_position_embeddings)), after the rotation")
+    return answered(found, context, "1 + beta ln(1 + floor(p / original_max_position_embeddings)), after the rotation")
 
 
 def _of_mistrals_format(reading: Reading, context: Context, key: str) -> Found:
@@ -78,7 +78,7 @@ def _of_mistrals_format(reading: Reading, context: Context, key: str) -> Found:
         if given.get(theirs) is None:
             raise Refusal(pointer(reading.at(key), theirs), "missing", f"{theirs} is missing in {key}")
         found[ours] = numeric(Value(given[theirs], "config", pointer(reading.at(key), theirs)))
-    return _answer(found, context, "1 + beta ln(1 + floor(p / original_max_position_embeddings)), after the rotation")
+    return answered(found, context, "1 + beta ln(1 + floor(p / original_max_position_embeddings)), after the rotation")
 
 
 def _log_n(reading: Reading, context: Context) -> Found:
@@ -86,10 +86,10 @@ def _log_n(reading: Reading, context: Context) -> Found:
     if used is None or not used.value or length is None:
         return NONE
     found = {"schedule": Value("log-n", "config", used.key), "floor_scale": length}
-    return _answer(found, context, "log_(seq_length)(p) beyond seq_length, p counted from 1")
+    return answered(found, context, "log_(seq_length)(p) beyond seq_length, p counted from 1")
 
 
-def _answer(found: dict[str, Value], context: Context, formula: str) -> Found:
+def answered(found: dict[str, Value], context: Context, formula: str) -> Found:
     address = ask("encodings", "temperature", found, length=context.length).address()
     values = {name: value.value for name, value in found.items()}
     return {"temperature": formula, "temperature_parameters": values}, {"temperature": address}, ()

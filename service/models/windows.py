@@ -30,12 +30,24 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
     slides = rule.get("slides") if label is None else rule.get("slides") == "all" and label == "full_attention"
     key = rule.get("window", "sliding_window")
     size = reading.integer(key, 0) if label in SLIDING or slides else None
+    over = rule.get("window_over")
+    if over is not None and label in SLIDING and reading.has(over):
+        return _stated_over(reading, over)
     off = bool(rule.get("window_if")) and not reading.flag(rule["window_if"])
     if label == "sliding_attention" and (size is None or off):
         _refuse_no_size(reading, key, rule["window_if"] if size is not None else key)
     if size is None or off:
         return None, None
     return _both_ways(reading, size, context) or _before(reading, size)
+
+
+def _stated_over(reading: Reading, key: str) -> tuple[Window | None, Value | None]:
+    """ModernBERT's decoder: what the file says by this name comes after what the class makes of the other."""
+    size = reading.integer(key)
+    if size is None:
+        _refuse_no_size(reading, key, key)
+        return None, None
+    return Window("sliding", size.value), size
 
 
 def _refuse_no_size(reading: Reading, key: str, because: str) -> None:

@@ -331,6 +331,9 @@ def test_what_was_chosen_is_told() -> None:
     assert told(length=4) == ("-0.75", "replicate", None, None, [])
     assert told(grid=(2,), antialias="antialias") == ("-0.5", "renormalise", (2, 2), (3, 3), [])
     assert told(grid=(3,))[4] == ["the size is the same: the table is copied"]
+    assert "(HY 4) shifts it by the tenth" in told(grid=(3,), ratio="plus-tenth")[4][0]
+    copied = told(grid=(3,), ratio="plus-tenth", method="bilinear")[4]
+    assert copied == ["the size is the same: the table is copied"]
     assert told(length=4, method="linear", bicubic_coefficient="-0.5", fill="last-row")[4] == [
         "bicubic_coefficient has no effect with method=linear",
         "fill has no effect with method=linear",

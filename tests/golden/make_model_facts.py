@@ -59,6 +59,12 @@ def fields_of(cls: type) -> dict[str, Any]:
     return found
 
 
+def nullable(cls: type) -> list[str]:
+    """Those of its positional fields that have a default and take null all the same: the class fails on the others'."""
+    said = {field.name: str(field.type) for field in dataclasses.fields(cls)}
+    return [name for name, value in fields_of(cls).items() if value is not None and re.search("None|Any", said[name])]
+
+
 def parts_of(cls: Any, types: dict[type, str]) -> dict[str, Any]:
     """The configurations within one: of which type, and what they are made with where the file says nothing."""
     parts: dict[str, Any] = {}
@@ -140,6 +146,7 @@ def facts() -> dict[str, Any]:
     backbones: Any = importlib.import_module("transformers.models.auto.modeling_auto").MODEL_MAPPING_NAMES
     for key, cls in sorted(types.items()):
         row: dict[str, Any] = {"class": cls.__name__, "fields": fields_of(cls)}
+        row |= {"nullable": found} if (found := nullable(cls)) else {}
         if key in backbones:
             row["backbone"] = True
         if not cls.model_type:

@@ -66,9 +66,20 @@ def test_mpt_reads_no_maximum_of_its_bias() -> None:
 
 def test_the_slopes_of_ggml() -> None:
     (ours,) = resolve({"model_type": "mpt"}, Options(preset="llama.cpp")).uses
-    of_header = only(header("mpt", attention__head_count=values(ours)["heads"]))
-    assert values(ours) == values(of_header)
-    assert ours.addresses["tables"] == of_header.addresses["tables"]
+    of_header = only(header("mpt", attention__head_count=values(ours)["heads"], attention__max_alibi_bias=8.0))
+    assert values(of_header) == {**values(ours), "alibi_bias_max": 8.0}
+    assert values(ours)["form"] == "symmetric"
+    tables = [answers(use.addresses["tables"])["bias"].tobytes() for use in (ours, of_header)]
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize(("name", "keys"), [("mpt", {}), ("jais", {"attention__max_alibi_bias": 0.0})])
+def test_no_bias_without_a_steepest_slope(name: str, keys: dict[str, float]) -> None:
+    """llama.cpp has no default for these two: models/mpt.cpp, models/jais.cpp."""
+    bias = only(header(name, **keys))
+    assert bias.encoding == "none"
+    assert "llama.cpp adds no bias" in bias.notes[0]
+    assert "mask" in bias.addresses
 
 
 def test_deberta_by_its_own_distance() -> None:
@@ -103,9 +114,10 @@ def test_a_key_of_null_is_what_the_code_holds() -> None:
 
 def test_heads_of_a_header_that_differ_by_layer() -> None:
     bias = only(header("bloom", attention__head_count=[8, 16, 4]))
-    assert values(bias) == {"heads": 16, "form": "key-only", "arithmetic": "float32-powers"}
-    steeper = only(header("bloom", attention__max_alibi_bias=16.0))
-    assert values(steeper)["alibi_bias_max"] == 16.0
+    # A bias of minus the distance (llama-kv-cache.cpp), by slopes of 8 octaves whatever is stated (models/bloom.cpp).
+    assert values(bias) == {"heads": 16, "form": "symmetric", "arithmetic": "float32-powers"}
+    assert "alibi_bias_max" not in values(only(header("bloom", attention__max_alibi_bias=16.0)))
+    assert values(only(header("jais", attention__max_alibi_bias=16.0)))["alibi_bias_max"] == 16.0
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,12 @@ def test_widths_of_sliding_layers() -> None:
 
 
 def test_full_layers_that_do_not_turn() -> None:
-    found = by_kind("exaone4")
+    found = by_kind("exaone4", block_count=64)
     assert found["full_attention"].encoding == "none"
+    assert found["full_attention"].layers == tuple(range(3, 64, 4))
     assert "mask" in found["full_attention"].addresses
+    (every,) = resolve(header("exaone4")).uses
+    assert (every.layers, every.encoding, every.window) == ((0, 1, 2, 3, 4, 5), "rope", None)
     first = by_kind("smallthinker")
     assert first["full_attention"].layers == (0, 4)
     (plain,) = resolve(header("exaone4", **{"attention.sliding_window": 0})).uses
@@ -72,7 +75,7 @@ def test_a_pattern_of_the_header() -> None:
 
 
 def test_layers_that_do_not_attend() -> None:
-    found = by_kind("lfm2", **{"attention.head_count_kv": [0, 2, 0, 2, 0, 0]})
+    found = by_kind("lfm2", **{"attention.head_count_kv": [0, 2, 0, 2, 0, 0], "attention.sliding_window": 0})
     assert (found["full_attention"].layers, found["linear_attention"].layers) == ((1, 3), (0, 2, 4, 5))
     assert found["linear_attention"].encoding == "none"
     assert by_kind("qwen3next", full_attention_interval=3)["full_attention"].layers == (2, 5)

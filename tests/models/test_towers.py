@@ -140,3 +140,18 @@ def test_the_sinusoids_of_xlnet() -> None:
     assert values(clamped)["clamp_len"] == 7
     assert "direction=backward" in clamped.addresses["second_half_of_the_batch"].href
     assert refusal("xlnet", attn_type="tri").parameter == "/attn_type"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mobilevit", "attention that knows no order"),
+        ("mobilevitv2", "attention that knows no order"),
+        ("poolformer", "convolutions and pooling"),
+        ("convnext", "convolutions: no positional encoding"),
+    ],
+)
+def test_what_towers_without_positions_have_instead(name: str, words: str) -> None:
+    (use,) = resolve({"model_type": name}).uses
+    assert use.encoding == "none"
+    assert any(words in note for note in use.notes)

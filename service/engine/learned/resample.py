@@ -352,6 +352,8 @@ def _notes(params: Resample, inputs: Inputs) -> list[str]:
         return unused(params, tuple(idle), f"method={params.method}")
     shape = _shape(params, inputs)
     same = ["the size is the same: the table is copied"] if shape.old == shape.new else []
+    if same and params.ratio == "plus-tenth" and params.method == "bicubic" and params.antialias != "antialias":
+        same = [f"{same[0]}, as DINO does; code that resizes it all the same (HY 4) shifts it by the tenth"]
     idle = ["fill"] if params.method == "bicubic" else ["bicubic_coefficient", "fill"]
     return same + unused(params, tuple(idle), f"method={params.method}")
 

@@ -70,8 +70,9 @@ def mpt(reading: Reading, context: Context) -> Iterator[Use]:
         yield none(reading, f"{why}{'are' if unread else 'is'} read by nothing", "text-attention")
         return
     heads = reading.needed("num_attention_heads")
-    powers = reading.preset == "llama.cpp"  # ggml takes powers of a first slope, whatever the model
-    said = {"form": "last-key", "arithmetic": "float32-powers" if powers else "float32-reciprocals"}
+    said = {"form": "last-key", "arithmetic": "float32-reciprocals"}
+    if reading.preset == "llama.cpp":  # distances, and powers of a first slope, whatever the model
+        said = {"form": "symmetric", "arithmetic": "float32-powers"}
     parameters = {"heads": heads} | {name: code(reading, value) for name, value in said.items()}
     notes = [f"{', '.join(unread)} {'are' if len(unread) > 1 else 'is'} read by nothing"] if unread else []
     if reading.document.get("learned_pos_emb"):
