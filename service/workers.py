@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from socket import socket
 from types import FrameType
 
@@ -18,10 +19,19 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 log = logging.getLogger("posenc.workers")
 
 
-def supervise(count: int, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket] = ()) -> int:
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A worker under way: which one it is, counted from 0, and since when."""
+
+    number: int
+    at: float
+
+
+def supervise(count: int, work: Callable[[int], int], grace_seconds: float, sockets: Sequence[socket] = ()) -> int:
     """Keep `count` processes running `work` until a stop signal; return 0, or 1 if one could not start.
 
-    The sockets are those that the workers listen on.
+    `work` is told which worker it is, from 0. The sockets are those that the workers listen on: as this process holds
+    them too, who waits at one is kept while its worker is replaced.
     """
     return Supervisor(work, grace_seconds, sockets).run(count)
 
@@ -29,11 +39,11 @@ def supervise(count: int, work: Callable[[], int], grace_seconds: float, sockets
 class Supervisor:
     """The parent process: it holds the listening sockets and the workers, and answers no request itself."""
 
-    def __init__(self, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket] = ()) -> None:
+    def __init__(self, work: Callable[[int], int], grace_seconds: float, sockets: Sequence[socket] = ()) -> None:
         self.work = work
         self.sockets = sockets
         self.grace_seconds = grace_seconds
-        self.started: dict[int, float] = {}
+        self.started: dict[int, Started] = {}
         self.stopping = False
         self.proven = False
         self.result = DONE
@@ -44,8 +54,8 @@ class Supervisor:
         # Nobody writes into it: its workers read its end when this process ends, however that comes about.
         self.lifeline = os.pipe()
         try:
-            for _ in range(count):
-                self.start()
+            for number in range(count):
+                self.start(number)
             while self.started:
                 self.reap()
         finally:
@@ -55,18 +65,18 @@ class Supervisor:
                 os.close(end)
         return self.result
 
-    def start(self) -> None:
+    def start(self, number: int) -> None:
         # Blocked, so that no signal falls between the fork and the note of the new process.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid == 0:
-            self._become_worker()  # pragma: no cover - only the child comes here
-        self.started[pid] = time.monotonic()
+            self._become_worker(number)  # pragma: no cover - only the child comes here
+        self.started[pid] = Started(number, time.monotonic())
         if self.stopping:  # another thread took the signal between the fork and this note
             os.kill(pid, signal.SIGTERM)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
-    def _become_worker(self) -> None:  # pragma: no cover - runs in the child, which ends without unwinding
+    def _become_worker(self, number: int) -> None:  # pragma: no cover - runs in the child, which ends without unwinding
         for sig in STOP_SIGNALS:
             signal.signal(sig, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
@@ -75,7 +85,7 @@ class Supervisor:
         threading.Thread(target=stop_at_end_of, args=(reading,), daemon=True).start()
         code = FAILED
         try:
-            code = self.work()
+            code = self.work(number)
         finally:
             logging.shutdown()
             os._exit(code)
@@ -105,11 +115,11 @@ class Supervisor:
         started = self.started.pop(pid, None)
         if started is None or self.stopping:
             return
-        lived = time.monotonic() - started
+        lived = time.monotonic() - started.at
         code = os.waitstatus_to_exitcode(status)
         log.error("worker %d ended after %.1f s (exit %d)", pid, lived, code)
         now = time.monotonic()
-        self.proven = self.proven or max([lived, *(now - each for each in self.started.values())]) >= FIRST_SECONDS
+        self.proven = self.proven or max([lived, *(now - each.at for each in self.started.values())]) >= FIRST_SECONDS
         if not self.proven:
             self.result = FAILED
             self.stopping = True
@@ -118,7 +128,7 @@ class Supervisor:
         if lived < FIRST_SECONDS:  # killed, for instance; if it comes again and again, not in a hurry
             time.sleep(PAUSE_SECONDS)
         if not self.stopping:
-            self.start()
+            self.start(started.number)
 
 
 def stop_at_end_of(pipe: int) -> None:

@@ -9,14 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from service.workers import FIRST_SECONDS
 from tests.deploy.dockerfile import ROOT
-from tests.live import ask, free_port, wait_until
+from tests.live import Client, ask, free_port, wait_until
 
 LARGE = "/v1/encodings/sinusoidal.npy?length=400000&dim=128"
 GRACE_SECONDS = 12
@@ -197,6 +197,26 @@ def test_a_worker_that_is_killed_under_load_is_replaced() -> None:
         service.end()
     assert [client.failures for client in clients] == [[]] * len(clients)
     assert seconds < 5
+
+
+def test_who_waits_at_a_worker_that_is_killed_is_answered_by_its_replacement() -> None:
+    """It held still, so that about half of those who came are in its queue."""
+    service = Service("--workers", "2", "--grace-seconds", "12")
+    try:
+        service.wait()
+        both_workers(service.port)
+        time.sleep(FIRST_SECONDS)
+        killed = int(Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()[0])
+        os.kill(killed, signal.SIGSTOP)
+        with ExitStack() as stack:
+            clients = [stack.enter_context(Client(service.port)) for _ in range(64)]
+            for client in clients:
+                client.send(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            os.kill(killed, signal.SIGKILL)
+            answers = [client.read()[:12] for client in clients]
+        assert answers == [b"HTTP/1.1 200"] * 64
+    finally:
+        service.end()
 
 
 def both_workers(port: int) -> set[str]:
