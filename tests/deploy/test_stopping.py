@@ -1,6 +1,7 @@
 """What clients see when the service is told to stop, and that nobody keeps it from it."""
 
 import http.client
+import logging
 import os
 import signal
 import socket
@@ -21,6 +22,7 @@ from tests.live import Client, ask, free_port, wait_until
 LARGE = "/v1/encodings/sinusoidal.npy?length=400000&dim=128"
 GRACE_SECONDS = 12
 LARGE_BYTES = 128 + 400000 * 128 * 4
+log = logging.getLogger("tests.stopping")
 
 
 class Service:
@@ -188,6 +190,7 @@ def test_a_worker_that_is_killed_under_load_is_replaced() -> None:
         began = time.monotonic()
         wait_until(lambda: newly_connected(service.port) not in before, 30)
         seconds = time.monotonic() - began
+        log.info("another answers after %.1f s", seconds)
         assert sum(client.closed for client in clients) - closed <= len(clients)
         service.stop()
         for client in clients:
