@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from socket import socket
 from types import FrameType
@@ -106,7 +107,8 @@ class Supervisor:
 
     def send(self, sig: int) -> None:
         for pid in self.started:
-            os.kill(pid, sig)
+            with suppress(ProcessLookupError):  # it has just been waited for, and not been struck off
+                os.kill(pid, sig)
 
     def reap(self) -> None:
         """Wait for a worker to end; put another in its place unless it was asked to, or none ever served."""

@@ -167,6 +167,22 @@ def test_a_second_signal_is_passed_on_and_sets_no_second_alarm(monkeypatch: pyte
     assert listening.fileno() == -1  # or clients would wait at a port where nobody listens any more
 
 
+def test_one_that_has_just_ended_does_not_keep_the_others_from_being_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal comes between the end of the wait for it and the note that it is gone."""
+    sent: list[tuple[int, int]] = []
+
+    def kill(pid: int, sig: int) -> None:
+        if pid == 11:
+            raise ProcessLookupError
+        sent.append((pid, sig))
+
+    monkeypatch.setattr(os, "kill", kill)
+    supervisor = Supervisor(lambda _number: 0, grace_seconds=3)
+    supervisor.started = {11: OLD, 12: OLD}
+    supervisor.send(signal.SIGTERM)
+    assert sent == [(12, signal.SIGTERM)]
+
+
 def test_a_child_that_it_did_not_start_is_none_of_its_business(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "wait", lambda: (99, 0))
     supervisor = Supervisor(lambda _number: 0, grace_seconds=3)
