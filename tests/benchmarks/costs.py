@@ -4,6 +4,7 @@
 
     partner    memory of the second process that computes large tables, and how far the server rises beside it
     drawer     memory of the process that draws pictures
+    views      time for rows of a table that is cached
     access     processor time that an API key, each further key and a quota add to a request
 
 What processes share is divided among them. Times are the median difference of servers that are asked in turn.
@@ -16,6 +17,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from service.access import new_key
+from tests.benchmarks.engine import warm_microseconds
 from tests.benchmarks.figures import in_turns
 from tests.benchmarks.large import idle, read
 from tests.benchmarks.load import Headers, by_processor
@@ -48,6 +50,10 @@ def _child(name: str, path: str) -> None:
     print(f"{name}: {sum(by_process.values()) / 1e6:.0f} MB, and the server rises by {rise / 1e6:.0f}")
 
 
+def views(_pairs: int) -> None:
+    print(f"views: {warm_microseconds():.0f} microseconds for 1000 rows of a cached table")
+
+
 def access(pairs: int) -> None:
     """A quota that nobody reaches, and keys of which the last is sent."""
     keys = [new_key(f"name{number}") for number in range(KEYS)]
@@ -71,7 +77,7 @@ def access(pairs: int) -> None:
         print(f"{name}: {more * 1e6:+.1f} microseconds of processor time a request")
 
 
-COSTS: dict[str, Callable[[int], None]] = {"partner": partner, "drawer": drawer, "access": access}
+COSTS: dict[str, Callable[[int], None]] = {"partner": partner, "drawer": drawer, "views": views, "access": access}
 
 
 def main() -> None:
