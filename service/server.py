@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
@@ -51,7 +52,7 @@ def serve(settings: Settings) -> int:
     configure_logging(settings)
     settings = fitted(settings, memory_bytes(), cores())
     try:
-        sockets = bind(settings)
+        doors = bind_for_each(settings)
     except socket.gaierror as error:
         print(f"posenc: --host (POSENC_HOST) is {settings.host}: {error.strerror}", file=sys.stderr)
         return REFUSED
@@ -59,16 +60,32 @@ def serve(settings: Settings) -> int:
         return _not_listening(settings, error)
     try:
         if settings.workers == 1:
-            return work(settings, sockets)
+            return work(settings, doors[0])
         import service.main  # noqa: F401 - once: a worker, and who replaces it, is a copy of this process
 
+        sockets = [opened for door in doors for opened in door]
         served = Served()
-        return supervise(
-            settings.workers, lambda: work(settings, sockets, served.note), settings.grace_seconds, sockets, served
-        )
+        work_of = partial(one_of, settings, doors, served.note)
+        return supervise(settings.workers, work_of, settings.grace_seconds, sockets, served)
     finally:
-        for opened in sockets:
-            opened.close()
+        for door in doors:
+            close(door)
+
+
+def one_of(
+    settings: Settings, doors: Sequence[Sequence[socket.socket]], serving: Callable[[], None], number: int
+) -> int:
+    """Answer as one of several processes; the sockets of others are theirs to close, and must not stay open here."""
+    own = doors[number % len(doors)]
+    for door in doors:
+        if door is not own:
+            close(door)
+    return work(settings, own, serving)
+
+
+def close(door: Sequence[socket.socket]) -> None:
+    for opened in door:
+        opened.close()
 
 
 def work(settings: Settings, sockets: Sequence[socket.socket], serving: Callable[[], None] = lambda: None) -> int:
@@ -112,6 +129,47 @@ def bind(settings: Settings) -> list[socket.socket]:
             sockets.append(opened)
         opening.pop_all()
     return sockets
+
+
+def bind_for_each(settings: Settings) -> list[list[socket.socket]]:
+    """Take the port for every process: one list of sockets for each, or a single one that they share.
+
+    Where several processes accept from one socket, whoever wakes first takes all who came at once, so that a pool of a
+    few connections falls to one process. Linux divides who comes among sockets of one port, by a hash of the addresses.
+    """
+    first = bind(settings)
+    if settings.workers == 1 or sys.platform != "linux":
+        return [first]
+    with ExitStack() as opening:
+        for opened in first:
+            share(opening.enter_context(opened))
+        others = [[opening.enter_context(beside(opened)) for opened in first] for _ in range(1, settings.workers)]
+        opening.pop_all()
+    return [first, *others]
+
+
+def share(opened: socket.socket) -> None:
+    """Let further sockets of this process have the port of a bound one, and nobody else, who could before it listens.
+
+    It must not be shared before it is bound: then the port of another server of the same user would not be found taken.
+    """
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+
+
+def beside(first: socket.socket) -> socket.socket:
+    """Take the same address and port once more."""
+    with ExitStack() as opening:
+        opened = opening.enter_context(socket.socket(first.family, socket.SOCK_STREAM))
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            opened.setsockopt(socket.SOL_SOCKET, option, 1)
+        if first.family == socket.AF_INET6:
+            only = first.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
+        opened.bind(first.getsockname())
+        share(opened)
+        opening.pop_all()
+    return opened
 
 
 def _addresses(host: str) -> list[tuple[int, str]]:
@@ -180,6 +238,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen: everything is there to answer."""
+        for opened in self.listening:  # or connections that have just ended would keep the port from who listens next
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name == "posix")
         await super().startup(sockets)
         self.descriptors = Descriptors(unused())
         self.serving()

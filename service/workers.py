@@ -7,6 +7,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from socket import socket
 from types import FrameType
 
@@ -34,12 +36,21 @@ class Served:
         return self._shared[0] == 1
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A worker under way: which one it is, counted from 0, and since when."""
+
+    number: int
+    at: float
+
+
 def supervise(
-    count: int, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket], served: Served
+    count: int, work: Callable[[int], int], grace_seconds: float, sockets: Sequence[socket], served: Served
 ) -> int:
     """Keep `count` processes running `work` until a stop signal; return 0, or 1 if one could not start.
 
-    The sockets are those that the workers listen on.
+    `work` is told which worker it is, from 0. The sockets are those that the workers listen on: as this process holds
+    them too, who waits at one is kept while its worker is replaced.
     """
     return Supervisor(work, grace_seconds, sockets, served).run(count)
 
@@ -48,13 +59,13 @@ class Supervisor:
     """The parent process: it holds the listening sockets and the workers, and answers no request itself."""
 
     def __init__(
-        self, work: Callable[[], int], grace_seconds: float, sockets: Sequence[socket], served: Served
+        self, work: Callable[[int], int], grace_seconds: float, sockets: Sequence[socket], served: Served
     ) -> None:
         self.work = work
         self.sockets = sockets
         self.grace_seconds = grace_seconds
         self.served = served
-        self.started: dict[int, float] = {}
+        self.started: dict[int, Started] = {}
         self.killed = 0
         self.stopping = False
         self.result = DONE
@@ -65,8 +76,8 @@ class Supervisor:
         # Nobody writes into it: its workers read its end when this process ends, however that comes about.
         self.lifeline = os.pipe()
         try:
-            for _ in range(count):
-                self.start()
+            for number in range(count):
+                self.start(number)
             while self.started:
                 self.reap()
         finally:
@@ -76,18 +87,18 @@ class Supervisor:
                 os.close(end)
         return self.result
 
-    def start(self) -> None:
+    def start(self, number: int) -> None:
         # Blocked, so that no signal falls between the fork and the note of the new process.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid == 0:
-            self._become_worker()  # pragma: no cover - only the child comes here
-        self.started[pid] = time.monotonic()
+            self._become_worker(number)  # pragma: no cover - only the child comes here
+        self.started[pid] = Started(number, time.monotonic())
         if self.stopping:  # another thread took the signal between the fork and this note
             os.kill(pid, signal.SIGTERM)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
-    def _become_worker(self) -> None:  # pragma: no cover - runs in the child, which ends without unwinding
+    def _become_worker(self, number: int) -> None:  # pragma: no cover - runs in the child, which ends without unwinding
         for sig in STOP_SIGNALS:
             signal.signal(sig, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
@@ -96,7 +107,7 @@ class Supervisor:
         threading.Thread(target=stop_at_end_of, args=(reading,), daemon=True).start()
         code = FAILED
         try:
-            code = self.work()
+            code = self.work(number)
         finally:
             logging.shutdown()
             os._exit(code)
@@ -117,7 +128,8 @@ class Supervisor:
 
     def send(self, sig: int) -> None:
         for pid in self.started:
-            os.kill(pid, sig)
+            with suppress(ProcessLookupError):  # it has just been waited for, and not been struck off
+                os.kill(pid, sig)
 
     def reap(self) -> None:
         """Wait for a worker to end; put another in its place unless it was asked to, or none can serve."""
@@ -126,7 +138,7 @@ class Supervisor:
         started = self.started.pop(pid, None)
         if started is None or self.stopping:
             return
-        lived = time.monotonic() - started
+        lived = time.monotonic() - started.at
         code = os.waitstatus_to_exitcode(status)
         log.error("worker %d ended after %.1f s (exit %d)", pid, lived, code)
         if not self.served and not self._can_be_replaced(code):
@@ -137,7 +149,7 @@ class Supervisor:
         if lived < FIRST_SECONDS:
             time.sleep(PAUSE_SECONDS)
         if not self.stopping:
-            self.start()
+            self.start(started.number)
 
     def _can_be_replaced(self, code: int) -> bool:
         """One that ended by itself before any served would do so again; one that was killed perhaps would not."""

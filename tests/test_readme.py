@@ -21,6 +21,8 @@ from service.formats import FORMATS
 from service.main import create_app
 from service.settings import Settings
 from tests import gallery
+from tests.benchmarks import serving
+from tests.benchmarks.figures import HEADER
 from tests.live import Live, answering, ask, free_port, live, wait_until
 from tests.readme import PATH, ROOT, TABLES, Block, blocks, section
 from tests.tools import program
@@ -172,6 +174,24 @@ def test_the_formats_table_is_that_of_the_formats() -> None:
         )
         for name, each in FORMATS.items()
     ]
+
+
+@pytest.mark.parametrize(("name", "rows"), [("speed", serving.TABLE), ("pictures", ("pictures",))])
+def test_a_table_of_speed_has_the_rows_that_its_command_prints(name: str, rows: tuple[str, ...]) -> None:
+    """By their names: what they hold is measured, on a quiet machine."""
+    head, _, *lines = section(name).splitlines()
+    assert head == HEADER.splitlines()[0]
+    assert [line.split("|")[1].strip() for line in lines] == [work for row in rows for work in serving.ROWS[row].works]
+
+
+def test_every_row_that_is_measured_is_in_a_table() -> None:
+    assert {*serving.TABLE, "pictures"} == set(serving.ROWS)
+
+
+def test_the_benchmarks_that_it_names_are_there() -> None:
+    named = re.findall(r"python -m\s+tests\.benchmarks\.(\w+)", PATH.read_text())
+    assert {"serving", "engine", "costs"} <= set(named)
+    assert [name for name in named if not (ROOT / f"tests/benchmarks/{name}.py").exists()] == []
 
 
 @pytest.mark.parametrize("name", gallery.PICTURES)

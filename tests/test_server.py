@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -15,9 +17,10 @@ from unittest import mock
 import pytest
 from starlette.applications import Starlette
 
+import tests.live
 from service import server
 from service.logs import configure_logging
-from service.server import Server, address, bind, serve
+from service.server import Server, address, bind, bind_for_each, close, serve
 from service.settings import Settings
 from service.workers import Served
 from tests import stub_app
@@ -105,23 +108,119 @@ def test_a_port_that_was_taken_meanwhile_is_one_line(
 
 
 def test_several_workers_are_supervised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a socket of its own, and closes those of the others; the parent has them all, and closes them last."""
     seen: list[tuple[int, float]] = []
+    kept: list[socket.socket] = []
 
     def supervise(
-        count: int,
-        work: object,  # noqa: ARG001
-        grace: float,
-        sockets: list[socket.socket],
-        served: Served,
+        count: int, work: Callable[[int], int], grace: float, sockets: list[socket.socket], served: Served
     ) -> int:
-        assert [opened.type for opened in sockets] == [socket.SOCK_STREAM]
+        assert len({opened.getsockname() for opened in sockets}) == 1
         assert not served
+        kept.extend(sockets)
         seen.append((count, grace))
+        return work(1)
+
+    def answer(_settings: Settings, own: list[socket.socket], _serving: object) -> int:
+        assert own == kept[1:]
+        assert [opened.fileno() == -1 for opened in kept] == [True, False]
         return 5
 
     monkeypatch.setattr(server, "supervise", supervise)
+    monkeypatch.setattr(server, "work", answer)
+    monkeypatch.setattr(sys, "platform", "linux")
     assert serve(settings(workers=2, grace_seconds=9)) == 5
     assert seen == [(2, 9)]
+    assert [opened.fileno() for opened in kept] == [-1, -1]
+
+
+@contextmanager
+def doors(**values: object) -> Iterator[list[list[socket.socket]]]:
+    found = bind_for_each(settings(**values))
+    try:
+        yield found
+    finally:
+        for door in found:
+            close(door)
+
+
+def listen(opened: socket.socket) -> None:
+    """As a server does when it starts."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    opened.listen()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux divides connections among sockets")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::"])
+def test_the_kernel_divides_who_comes_among_the_workers(host: str) -> None:
+    """A pool of 64 falls to one of two with a chance of 1 in 2^63."""
+    with doors(workers=2, host=host) as ((one,), (two,)), ExitStack() as clients:
+        for opened in (one, two):
+            listen(opened)
+            opened.setblocking(False)
+        place = ("127.0.0.1", one.getsockname()[1])
+        for _ in range(64):
+            clients.enter_context(socket.create_connection(place, timeout=5))
+        counts = [taken(opened) for opened in (one, two)]
+    assert sum(counts) == 64
+    assert min(counts) > 0
+
+
+def taken(opened: socket.socket) -> int:
+    """How many connections wait there; each is closed."""
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            opened.accept()[0].close()
+            count += 1
+    return count
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux divides connections among sockets")
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("listening", [False, True])
+def test_the_port_of_workers_is_taken_for_any_other(workers: int, listening: bool) -> None:
+    """Also for one that shares its own port, and before anybody listens, when two are started at once."""
+    with doors(workers=2) as ((one,), (two,)):
+        if listening:
+            listen(one)
+            listen(two)
+        with pytest.raises(OSError, match="in use"):
+            bind_for_each(settings(workers=workers, port=one.getsockname()[1]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux divides connections among sockets")
+def test_workers_do_not_take_the_port_of_another_program() -> None:
+    """Not even of one that would let it be shared."""
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(OSError, match="in use"):
+            bind_for_each(settings(workers=2, port=other.getsockname()[1]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux divides connections among sockets")
+def test_workers_start_again_where_connections_have_just_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = settings(workers=2)
+    with doors(workers=2) as (one, two):
+        close(two)
+        monkeypatch.setattr(tests.live, "bind", lambda _settings: one)
+        with live(stub_app.create_app(chosen), chosen) as running, Client(running.port) as client:
+            client.send(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert client.read().startswith(b"HTTP/1.1 200")  # the end that closed first is the one that waits
+    with doors(workers=2, port=running.port) as again:
+        for (opened,) in again:
+            listen(opened)
+
+
+def test_elsewhere_workers_share_one_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "other")
+    with doors(workers=2) as found:
+        assert len(found) == 1
+        monkeypatch.setattr(server, "work", lambda _settings, own, _serving: len(own))
+        assert server.one_of(settings(workers=2), found, lambda: None, 1) == 1
+        assert found[0][0].fileno() != -1
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "error"])

@@ -12,6 +12,7 @@ import socket
 import statistics
 import time
 
+from tests.benchmarks.machine import machine
 from tests.benchmarks.servers import Running, running
 
 COMMAND = ("-m", "service", "serve", "--log-level", "warning", "--threads", "2")
@@ -44,6 +45,7 @@ def seconds(server: Running, target: str) -> float:
 
 def main(tables: list[str], pairs: int) -> None:
     """Print the table."""
+    print(f"{machine()}\n")
     print("| streamed | s, alone | s, with the second process | times as fast |\n|---|---|---|---|")
     ready = "/health/live"
     with (

@@ -43,6 +43,7 @@ from service.engine.tables import TableCache
 from service.formats import FORMATS
 from service.formats.format import BLOCK_BYTES
 from service.partner import Partner
+from tests.benchmarks.machine import machine
 
 Array = NDArray[Any]
 Work = Callable[[], object]
@@ -330,6 +331,7 @@ def _peak_kilobytes() -> int:
 
 def main(alone: bool, names: list[str]) -> None:
     """Print the table."""
+    print(f"{machine()}\n")
     table = table_of_rows()
     if alone:
         partner.close()

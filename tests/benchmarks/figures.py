@@ -1,9 +1,15 @@
 """One row of the table: what was measured, beside its peer, and what it should be."""
 
 import statistics
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+
+from tests.benchmarks.servers import Running
+
+# How often memory is looked at: a look takes a server of 200 MB about a millisecond.
+LOOK_SECONDS = 0.05
 
 
 class MissingError(Exception):
@@ -23,64 +29,77 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """As the table shows it; `reached` is None where there is nothing to reach."""
+    """As the table shows it, but for the name of the work; `reached` is None where there is nothing to reach."""
 
-    work: str
     ours: str
     peer: str
     ratio: str
     least: str
     reached: bool | None
 
-    def __str__(self) -> str:
+    def named(self, work: str) -> str:
         word = {True: "yes", False: "no", None: ""}[self.reached]
-        return f"| {self.work} | {self.ours} | {self.peer} | {self.ratio} | {self.least} | {word} |"
+        return f"| {work} | {self.ours} | {self.peer} | {self.ratio} | {self.least} | {word} |"
 
 
 HEADER = "| work | posenc | peer | ratio | aim | reached |\n|---|---|---|---|---|---|"
 
 
-def in_turn(pairs: int, ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[float, float, float]:
-    """Each in turn, so that a busy machine slows both: the medians, and the median of the ratios."""
-    both = [(ours(), theirs()) for _ in range(pairs)]
-    return (
-        statistics.median(a for a, _ in both),
-        statistics.median(b for _, b in both),
-        statistics.median(a / b for a, b in both),
-    )
+Found = tuple[float, float, float]
 
 
-def at_least(work: str, found: tuple[float, float, float], unit: str, peer: str, least: float) -> Line:
+def in_turns(rounds: int, *measures: Callable[[], float]) -> list[list[float]]:
+    """Each in turn, so that a busy machine slows all: what each measured, round by round."""
+    return [list(each) for each in zip(*([measure() for measure in measures] for _ in range(rounds)), strict=True)]
+
+
+def compared(ours: Sequence[float], theirs: Sequence[float]) -> Found:
+    """The medians, and the median of the ratios of each round."""
+    ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+    return statistics.median(ours), statistics.median(theirs), ratio
+
+
+def in_turn(pairs: int, ours: Callable[[], float], theirs: Callable[[], float]) -> Found:
+    return compared(*in_turns(pairs, ours, theirs))
+
+
+def at_least(found: Found, unit: str, peer: str, least: float) -> Line:
     """More is better."""
     ours, theirs, ratio = found
     show = f"{theirs:,.0f} {unit}: {peer}"
-    return Line(work, f"{ours:,.0f} {unit}", show, f"{ratio:.2f}", f"≥ {least:g}", ratio >= least)
+    return Line(f"{ours:,.0f} {unit}", show, f"{ratio:.2f}", f"≥ {least:g}", ratio >= least)
 
 
-def at_most(work: str, found: tuple[float, float, float], unit: str, peer: str, most: float) -> Line:
+def at_most(found: Found, unit: str, peer: str, most: float) -> Line:
     """Less is better."""
     ours, theirs, ratio = found
     show = f"{theirs:,.2f} {unit}: {peer}"
-    return Line(work, f"{ours:,.2f} {unit}", show, f"{ratio:.2f}", f"≤ {most:g}", ratio <= most)
+    return Line(f"{ours:,.2f} {unit}", show, f"{ratio:.2f}", f"≤ {most:g}", ratio <= most)
 
 
 class Growth:
-    """How far the memory of a process rises above where it began."""
+    """How far a server and its children rise in memory while the block runs; what they share is divided among them."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.before = self._resident()
-        self._reset()
+    def __init__(self, server: Running) -> None:
+        self.server = server
+        self.idle = self.most = server.proportional()
+        self._ended = threading.Event()
+        self._looking = threading.Thread(target=self._look)
 
-    def _reset(self) -> None:
-        # 5 makes the kernel begin the peak anew (proc(5), clear_refs).
-        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+    def __enter__(self) -> "Growth":
+        self._looking.start()
+        return self
 
-    def _resident(self, name: str = "VmRSS") -> int:
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        return int(next(line.split()[1] for line in status.splitlines() if line.startswith(name + ":"))) * 1024
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._looking.join()
 
-    @property
-    def peak(self) -> float:
+    def _look(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            with suppress(OSError):  # a thread or a process that ended meanwhile
+                self.most = max(self.most, self.server.proportional())
+
+    def line(self) -> Line:
         """MiB above the beginning, at the most."""
-        return (self._resident("VmHWM") - self.before) / 2**20
+        grown = (self.most - self.idle) / 2**20
+        return Line(f"{grown:.1f} MiB", "", "", "< 64 MiB", grown < 64)

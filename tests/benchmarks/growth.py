@@ -16,6 +16,7 @@ import matplotlib as mpl
 
 from tests.benchmarks.large import read
 from tests.benchmarks.load import Ask, load
+from tests.benchmarks.machine import machine
 from tests.benchmarks.servers import SERVICE, Running, first_answer, running
 
 mpl.use("svg")
@@ -89,6 +90,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = parser.parse_args()
+    print(machine())
     with running(SERVICE, "/health/live", 0) as server:
         again = [repeated(server, size, given.seconds) for size in SIZES]
         cold = [first_time(server, size, given.seconds) for size in SIZES]

@@ -8,12 +8,13 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks.figures import Growth, Line, MissingError, Options
+from tests.benchmarks.figures import Growth, Line, MissingError, Options, compared
 from tests.benchmarks.servers import SERVICE, Running, first_answer, running
 
 BUFFER = 1 << 20
@@ -22,44 +23,36 @@ HEADS, LENGTH, WIDTH = 16, 4096, 128
 
 
 def tables(options: Options) -> list[Line]:
-    """A table of 4 GB, beside the rate at which this machine copies into fresh memory: of sines, which take longer to
-    compute than to send, and of products, which do not."""
+    """A table of 4 GB, beside the rate at which this machine copies into fresh memory, and how far all processes of the
+    server rise in memory meanwhile: of sines, which take longer to compute than to send, and of products, which do not.
+    """
     rows, side = int(options.gigabytes * 2**30) // (128 * 4), int((options.gigabytes * 2**30 / (32 * 4)) ** 0.5)
-    sines, biases = f"length={rows}&dim=128", f"heads=32&length={side}"
-    asked = {
-        ("sines", "npy"): f"/v1/encodings/sinusoidal.npy?{sines}",
-        ("sines", "safetensors"): f"/v1/encodings/sinusoidal.safetensors?{sines}",
-        ("ALiBi", "npy"): f"/v1/biases/alibi.npy?{biases}",
-        ("ALiBi", "safetensors"): f"/v1/biases/alibi.safetensors?{biases}",
-    }
     lines = []
-    with running(SERVICE, "/health/live") as service:
-        for (what, extension), path in asked.items():
-            read(service.port, path, most=64 << 20)
-            copied, begun = copying_rate(), time.perf_counter()
-            count = read(service.port, path)
-            rate = count / (time.perf_counter() - begun)
-            ratio = rate / statistics.mean([copied, copying_rate()])
-            name = f"{count / 2**30:.1f} GiB table of {what}, streamed as {extension}"
-            peer = f"{rate / ratio / 1e6:,.0f} MB/s: copying into fresh memory"
-            lines.append(Line(name, f"{rate / 1e6:,.0f} MB/s", peer, f"{ratio:.2f}", "≥ 0.5", ratio >= 0.5))
-    return [*lines, grown_by_a_million()]
+    for path in (f"encodings/sinusoidal.@?length={rows}&dim=128", f"biases/alibi.@?heads=32&length={side}"):
+        for extension in ("npy", "safetensors"):
+            lines += streamed("/v1/" + path.replace("@", extension))
+    return lines
 
 
-def grown_by_a_million() -> Line:
-    """How far both processes rise above the idle server while a million rows are streamed, twice."""
-    path = "/v1/encodings/sinusoidal.npy?length=1000000&dim=128"
-    with running(SERVICE, "/health/live") as service:
+def streamed(path: str) -> list[Line]:
+    """Of one table: a server of its own, whose second process starts with it and counts with it."""
+    with idle() as service, Growth(service) as growth:
+        read(service.port, path, most=64 << 20)
+        copied, begun = copying_rate(), time.perf_counter()
+        count = read(service.port, path)
+        rate = count / (time.perf_counter() - begun)
+        ratio = rate / statistics.mean([copied, copying_rate()])
+    peer = f"{rate / ratio / 1e6:,.0f} MB/s: copying into fresh memory"
+    ours = f"{rate / 1e6:,.0f} MB/s of {count / 2**30:.1f} GiB"
+    return [Line(ours, peer, f"{ratio:.2f}", "≥ 0.5", ratio >= 0.5), growth.line()]
+
+
+@contextmanager
+def idle(*settings: str) -> Iterator[Running]:
+    """A server that has looked at itself, answered once, and has nothing to do."""
+    with running((*SERVICE[:-1], *settings, SERVICE[-1]), "/health/ready") as service:
         first_answer(service.port, "/v1/encodings/sinusoidal.npy?length=16&dim=128")
-        idle, seen = service.proportional(), []
-        reader = threading.Thread(target=lambda: [read(service.port, path) for _ in range(2)])
-        reader.start()
-        while reader.is_alive():
-            seen.append(service.proportional())
-            time.sleep(0.02)
-    grown = (max(seen) - idle) / 2**20
-    work = "1,000,000 x 128 streamed, memory above idle, both processes"
-    return Line(work, f"{grown:.1f} MiB", "", "", "< 64 MiB", grown < 64)
+        yield service
 
 
 def read(port: int, path: str, most: int | None = None) -> int:
@@ -92,23 +85,19 @@ def copying_rate() -> float:
 def json(_options: Options) -> list[Line]:
     """JSON of 8 million values, and how long /health/live takes meanwhile."""
     path = "/v1/encodings/sinusoidal?length=65536&dim=128"
-    with running((*SERVICE[:-1], "--json-bytes", "1GiB", SERVICE[-1]), "/health/live") as service:
+    took: list[float] = []
+    with idle("--json-bytes", "1GiB") as service, Growth(service) as growth:
         read(service.port, path, most=64 << 20)
-        growth = Growth(service.pid)
-        begun = time.perf_counter()
-        (late,) = health_while([service], lambda: _read_thrice(service, path))
-        seconds, grown = time.perf_counter() - begun, growth.peak
-    return [
-        Line("JSON of 8 million values, streamed", f"{seconds:.1f} s", "", "", "", None),
-        Line("memory growth meanwhile", f"{grown:.1f} MiB", "", "", "< 64 MiB", grown < 64),
-        health_line(late),
-    ]
+        (late,) = health_while([service], lambda: took.extend(_read_thrice(service, path)))
+    return [Line(f"{statistics.median(took):.1f} s", "", "", "", None), growth.line(), health_line(late)]
 
 
-def _read_thrice(service: Running, path: str) -> None:
-    """Another process reads, so that reading and asking do not share an interpreter."""
+def _read_thrice(service: Running, path: str) -> Iterator[float]:
+    """Another process reads, so that reading and asking do not share an interpreter; seconds of each."""
     for _ in range(3):
+        begun = time.perf_counter()
         subprocess.run(["curl", "-sfo", "/dev/null", f"http://127.0.0.1:{service.port}{path}"], check=True)
+        yield time.perf_counter() - begun
 
 
 def health_while(services: Sequence[Running], work: Callable[[], None]) -> list[list[float]]:
@@ -131,8 +120,7 @@ def health_line(late: list[float], idle: list[float] | None = None) -> Line:
     """Beside what an idle server takes at the same time: how far the machine itself is behind."""
     slow = statistics.quantiles(late, n=100)[98] * 1e3
     peer = "" if idle is None else f"{statistics.quantiles(idle, n=100)[98] * 1e3:.1f} ms: an idle server"
-    name = "/health/live meanwhile, 99th percentile"
-    return Line(name, f"{slow:.1f} ms ({len(late):,} asked)", peer, "", "< 25 ms", slow < 25)
+    return Line(f"{slow:.1f} ms ({len(late):,} asked)", peer, "", "< 25 ms", slow < 25)
 
 
 def rotation(options: Options) -> list[Line]:
@@ -145,19 +133,9 @@ def rotation(options: Options) -> list[Line]:
         file.write_bytes(_safetensors(shape))
         body = file.read_bytes()
         pairs = [(_rotated(service.port, body), _by_torch(options.torch_python)) for _ in range(options.pairs + 1)]
-    ours, theirs = (statistics.median(each) for each in zip(*pairs[1:], strict=True))
-    ratio = statistics.median(a / b for a, b in pairs[1:])
-    work = "rotation of 64 MB, safetensors there and back"
-    return [
-        Line(
-            work,
-            f"{ours * 1e3:.0f} ms",
-            f"{theirs * 1e3:.0f} ms: PyTorch eager in process",
-            f"{ratio:.2f}",
-            "≤ 3",
-            ratio <= 3,
-        )
-    ]
+    ours, theirs, ratio = compared(*zip(*pairs[1:], strict=True))
+    peer = f"{theirs * 1e3:.0f} ms: PyTorch eager in process"
+    return [Line(f"{ours * 1e3:.0f} ms", peer, f"{ratio:.2f}", "≤ 3", ratio <= 3)]
 
 
 def _safetensors(shape: tuple[int, int, int]) -> bytes:

@@ -43,12 +43,13 @@ _numbers = itertools.count(1, 1000)
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Requests and body bytes a second, processor seconds of the server for each request, latency at the 99th
-    percentile in seconds, refusals a second."""
+    """Requests and body bytes a second, processor seconds of the server for each request, of all its processes and of
+    the busiest, latency at the 99th percentile in seconds, refusals a second."""
 
     rate: float
     bytes_rate: float
     cpu: float
+    busiest: float
     slow: float
     refused: float = 0
 
@@ -76,15 +77,16 @@ def load(server: Running, ask: Ask, seconds: float, core: int | None = CORE) -> 
         script = Path(folder, "load.lua")
         script.write_text(SCRIPT + EACH if "@" in ask.path else SCRIPT)
         command = [*pin, "wrk", "-t1", f"-c{ask.connections}", f"-d{seconds:g}s", "--timeout", "20s", "-s", str(script)]
-        before = server.cpu_seconds()
+        before = server.cpu_of_each()
         report = _run([*command, f"http://127.0.0.1:{server.port}", "--", *given])
-        used = server.cpu_seconds() - before
+        used = [spent - before.get(pid, 0) for pid, spent in server.cpu_of_each().items()]
     found = re.search(r"^found (\d+) (\d+) (\d+) (\d+) (\d+) ([\d.]+)", report, re.MULTILINE)
     if found is None or (int(found[4]) and not ask.may_refuse) or int(found[5]) or not int(found[1]):
         raise RuntimeError(report)
     requests, seconds, size = int(found[1]), int(found[2]) / 1e6, int(found[3])
     refused = int(found[4]) / seconds
-    return Load(requests / seconds, size / seconds, used / requests, float(found[6]) / 1e6, refused)
+    cpu, busiest = sum(used) / requests, max(used) / requests
+    return Load(requests / seconds, size / seconds, cpu, busiest, float(found[6]) / 1e6, refused)
 
 
 def _run(command: list[str]) -> str:

@@ -1,19 +1,20 @@
 """Rows about many clients, several processes, and the start."""
 
 import asyncio
-import os
-import statistics
 import tempfile
 import time
+from dataclasses import replace
 
 import httpx
 
-from tests.benchmarks.figures import Line, Options, at_most
+from tests.benchmarks.figures import Line, Options, at_least, at_most, compared, in_turn
 from tests.benchmarks.load import Ask, load
-from tests.benchmarks.servers import BARE, SERVICE, first_answer, running
+from tests.benchmarks.servers import BARE, SERVICE, Running, first_answer, running
 
 CLIENTS = 200
 STARTS = 9
+# The kernel deals them out by a hash: of so many, one of two workers has more than 55 % once in nine times.
+CONNECTIONS = 256
 
 
 def once(_options: Options) -> list[Line]:
@@ -30,7 +31,7 @@ def once(_options: Options) -> list[Line]:
     with running(SERVICE, "/health/live", 0) as service:
         computed, different = asyncio.run(ask(service.port))
     reached = computed == different == 1
-    return [Line(f"{CLIENTS} clients ask one cold table at once", f"computed {computed} times", "", "", "1", reached)]
+    return [Line(f"computed {computed} times", "", "", "1", reached)]
 
 
 def start(_options: Options) -> list[Line]:
@@ -47,29 +48,33 @@ def start(_options: Options) -> list[Line]:
 
         for _ in range(STARTS + 1):
             ours.append(seconds(SERVICE, "/v1/encodings/rope.npy?length=128&dim=128"))
-            theirs.append(seconds(BARE, "/bytes/65536"))
+            theirs.append(seconds(BARE, "/bytes/file"))
     # The first pair compiles, and is not counted.
-    ratio = statistics.median(a / b for a, b in zip(ours[1:], theirs[1:], strict=True))
-    found = (statistics.median(ours[1:]), statistics.median(theirs[1:]), ratio)
-    return [at_most("start to first answer", found, "s", "bare FastAPI app that imports numpy", 2)]
+    return [at_most(compared(ours[1:], theirs[1:]), "s", "bare FastAPI app that imports numpy", 2)]
 
 
 def workers(options: Options) -> list[Line]:
-    """Processor time for each request with two workers beside one: cores are short where the load comes from one."""
+    """Requests for each second of processor time of the busier worker, beside those of one.
+
+    With a core for each that would be the rate; here cores are short, for one makes the load. Where one of the two does
+    all the work the ratio is 1, and where each does half of it at the price of one, it is 2.
+    """
     path = "/v1/encodings/sinusoidal.npy?length=128&dim=128"
     two = (*SERVICE[:-1], "--workers", "2", SERVICE[-1])
+    shares: list[float] = []
     with running(SERVICE, path) as one, running(two, path) as both:
         for server in (one, both):
             for _ in range(20):
                 first_answer(server.port, path)
-        pairs = [
-            tuple(load(server, Ask(path, connections=32), options.seconds, None).cpu for server in (one, both))
-            for _ in range(options.pairs)
-        ]
-    single, double = zip(*pairs, strict=True)
-    ratio = 2 * statistics.median(a / b for a, b in zip(single, double, strict=True))
-    ours, theirs = 2 / statistics.median(double), 1 / statistics.median(single)
-    show = f"{theirs:,.0f} requests/s: one worker (each with a core of {os.cpu_count()} to itself)"
-    return [
-        Line("two workers, by processor time", f"{ours:,.0f} requests/s", show, f"{ratio:.2f}", "≥ 1.8", ratio >= 1.8)
-    ]
+
+        def rate(server: Running) -> float:
+            found = load(server, Ask(path, connections=CONNECTIONS), options.seconds, None)
+            if server is both:
+                shares.append(found.busiest / found.cpu)
+            return 1 / found.busiest
+
+        line = at_least(
+            in_turn(options.pairs, lambda: rate(both), lambda: rate(one)), "requests/CPU s", "one worker", 1.8
+        )
+    of_busier = f" of the busier, which had {min(shares):.0%} to {max(shares):.0%} of the work"
+    return [replace(line, ours=line.ours + of_busier)]

@@ -19,6 +19,7 @@ from typing import cast
 
 import uvloop
 
+from tests.benchmarks.machine import machine
 from tests.benchmarks.servers import SERVICE, Running, running
 
 PATH = "/v1/encodings/rope.npy?length=512&dim=128&offset=@000"  # no row of one is in another
@@ -168,6 +169,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--path", default=PATH)
     given = parser.parse_args()
+    print(machine())
     with running(SERVICE, "/health/live", 0) as server:
         os.sched_setaffinity(0, {CORE})
         found = uvloop.run(measure(server, given.path, given.times, given.seconds))

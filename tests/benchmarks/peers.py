@@ -1,6 +1,8 @@
 """The peers that the service is measured against: what one would write without it."""
 
 import io
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,9 @@ from fastapi import FastAPI, Response
 from numpy.typing import NDArray
 from starlette.types import Receive, Scope, Send
 
-BYTES = {f"/{size}": bytes(size) for size in (4 << 10, 64 << 10, 1 << 20, 16 << 20)}
+# What the service answered, by the names of files in a folder that the benchmark made.
+FOLDER = os.environ.get("BENCHMARK_FILES")
+BYTES = {f"/{file.name}": file.read_bytes() for file in Path(FOLDER).iterdir()} if FOLDER else {"/file": bytes(65536)}
 
 
 def table(length: int, dim: int, offset: int, base: float = 10000.0) -> NDArray[np.float32]:
@@ -28,10 +32,10 @@ def as_npy(values: NDArray[Any]) -> bytes:
 bare = FastAPI()
 
 
-@bare.get("/bytes/{size}")
-async def prepared(size: str) -> Response:
+@bare.get("/bytes/{name}")
+async def prepared(name: str) -> Response:
     """Prepared bytes from a plain FastAPI route."""
-    return Response(BYTES["/" + size], media_type="application/octet-stream")
+    return Response(BYTES["/" + name], media_type="application/octet-stream")
 
 
 @bare.get("/npy")

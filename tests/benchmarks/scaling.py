@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks.load import Ask, load
+from tests.benchmarks.machine import machine
 from tests.benchmarks.servers import SERVICE, Running, first_answer, free_port, running
 from tests.deploy.proxied import get, written
 from tests.tools import program
@@ -130,6 +131,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     seconds = parser.parse_args().seconds
     began = time.perf_counter()
+    print(f"{machine()}\n")
     found = measure(seconds)
     print("| measured, 200 KB | requests for each second of a core |\n|---|---|")
     print(f"| replica, computed | {found.cold:,.0f} |\n| replica, known | {found.known:,.0f} |")

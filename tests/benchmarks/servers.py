@@ -22,6 +22,7 @@ daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log e
 events {{ worker_connections 1024; }}
 http {{
     access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000000; default_type application/octet-stream;
+    open_file_cache max=100 inactive=1h; open_file_cache_valid 1h;
     client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
     uwsgi_temp_path {folder}; scgi_temp_path {folder};
     server {{ listen 127.0.0.1:{port}; root {folder}; }}
@@ -64,11 +65,19 @@ class Running:
 
     def cpu_seconds(self) -> float:
         """Processor time that it and its children have used so far, in user and kernel mode."""
-        return sum(_ticks(pid) for pid in (self.pid, *_children(self.pid))) / os.sysconf("SC_CLK_TCK")
+        return sum(self.cpu_of_each().values())
+
+    def cpu_of_each(self) -> dict[int, float]:
+        """The same, by process."""
+        return {pid: _ticks(pid) / os.sysconf("SC_CLK_TCK") for pid in (self.pid, *_children(self.pid))}
 
     def proportional(self) -> int:
         """Bytes of it and its children in memory; what several processes share is divided among them."""
-        return sum(_proportional(pid) for pid in (self.pid, *_children(self.pid)))
+        return sum(self.proportional_of_each().values())
+
+    def proportional_of_each(self) -> dict[int, int]:
+        """The same, by process."""
+        return {pid: _proportional(pid) for pid in (self.pid, *_children(self.pid))}
 
     def resident(self) -> int:
         """Bytes of it in memory."""

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 import uvloop
 
+from tests.benchmarks.machine import machine
 from tests.benchmarks.servers import SERVICE, Running, first_answer, running
 
 TABLE = "/v1/encodings/rope.npy?length=64&dim=32"
@@ -204,6 +205,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.waste:
         uvloop.run(waste(given.waste, given.within))
+    print(machine())
     with running(SERVICE, TABLE, 0) as server:
         os.sched_setaffinity(0, {1})
         first_answer(server.port, LARGE)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import uvloop
 
+from tests.benchmarks.machine import machine
 from tests.benchmarks.servers import SERVICE, Running, running
 
 CLIENTS = 200
@@ -110,6 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=300)
     given = parser.parse_args()
+    print(machine())
     with group(given.megabytes * 10**6) as (path, peak, kills):
         join = f'echo $$ > {path}/cgroup.procs; exec {sys.executable} "$@"'
         began = time.monotonic()

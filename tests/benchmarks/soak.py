@@ -26,6 +26,7 @@ import uvloop
 from service.api.docs import committed
 from tests.api.schema import resolved
 from tests.api.test_try_it_out import sent, shown
+from tests.benchmarks.machine import machine
 from tests.benchmarks.servers import SERVICE, Running, running
 
 CLIENTS = 8
@@ -161,6 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     given = parser.parse_args()
+    print(machine())
     with running(SERVICE, "/health/live", 0, environment=CACHES) as server:
         os.sched_setaffinity(0, {1})
         seen, memory = uvloop.run(measure(server, given.minutes))

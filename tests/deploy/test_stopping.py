@@ -1,6 +1,7 @@
 """What clients see when the service is told to stop, and that nobody keeps it from it."""
 
 import http.client
+import logging
 import os
 import signal
 import socket
@@ -9,17 +10,18 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from tests.deploy.dockerfile import ROOT
-from tests.live import ask, free_port, wait_until
+from tests.live import Client, ask, free_port, wait_until
 
 LARGE = "/v1/encodings/sinusoidal.npy?length=400000&dim=128"
 GRACE_SECONDS = 12
 LARGE_BYTES = 128 + 400000 * 128 * 4
+log = logging.getLogger("tests.stopping")
 
 
 class Service:
@@ -186,6 +188,7 @@ def test_a_worker_that_is_killed_under_load_is_replaced() -> None:
         began = time.monotonic()
         wait_until(lambda: newly_connected(service.port) not in before, 30)
         seconds = time.monotonic() - began
+        log.info("another answers after %.1f s", seconds)
         assert sum(client.closed for client in clients) - closed <= len(clients)
         service.stop()
         for client in clients:
@@ -195,6 +198,25 @@ def test_a_worker_that_is_killed_under_load_is_replaced() -> None:
         service.end()
     assert [client.failures for client in clients] == [[]] * len(clients)
     assert seconds < 5
+
+
+def test_who_waits_at_a_worker_that_is_killed_is_answered_by_its_replacement() -> None:
+    """It held still, so that about half of those who came are in its queue."""
+    service = Service("--workers", "2", "--grace-seconds", "12")
+    try:
+        service.wait()
+        both_workers(service.port)
+        killed = int(Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()[0])
+        os.kill(killed, signal.SIGSTOP)
+        with ExitStack() as stack:
+            clients = [stack.enter_context(Client(service.port)) for _ in range(64)]
+            for client in clients:
+                client.send(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            os.kill(killed, signal.SIGKILL)
+            answers = [client.read()[:12] for client in clients]
+        assert answers == [b"HTTP/1.1 200"] * 64
+    finally:
+        service.end()
 
 
 def both_workers(port: int) -> set[str]:
