@@ -55,7 +55,7 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
     if request.method == "HEAD":
         _remember(request, making, tag, resources)
         return Bytes(200, encoded([*headers, *file_headers(wanted, wanted.size, making.coding)]))
-    if wanted.form.ranges == "bytes" and wanted.size is not None:
+    if wanted.size is not None and wanted.form.has_ranges(wanted.tensors):
         window = byte_range(joined(given, b"range"), joined(given, b"if-range"), tag, wanted.size)
         if window != "whole":
             return _part(wanted, headers, window, resources)

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.formats import FORMATS
-from service.formats.blocks import KEPT_BYTES
 from service.formats.errors import CannotHold
-from service.formats.format import BLOCK_BYTES, Binary, _no_rows, type_of
+from service.formats.format import BLOCK_BYTES, KEPT_BYTES, Binary, _no_rows, type_of
 from tests.formats.holding import HOLDING
 from tests.formats.samples import DOCUMENT, FLOATS, arrays_of, rows_of, shapes, specs, written
 
@@ -42,7 +41,9 @@ def test_the_formats_are_these() -> None:
         "png": "image/png",
         "svg": "image/svg+xml",
     }
-    assert [name for name, each in FORMATS.items() if each.ranges == "bytes"] == BINARY
+    ranges = {"npy": "bytes", "npz": "small", "safetensors": "bytes", "bin": "bytes"}
+    assert {name: each.ranges for name, each in FORMATS.items() if each.ranges != "none"} == ranges
+    assert list(ranges) == BINARY
 
 
 @pytest.mark.parametrize("extension", HOLDING)
