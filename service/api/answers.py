@@ -65,10 +65,11 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
 async def _whole(request: Request, making: Making, tag: str, headers: Headers, resources: Resources) -> Response:
     """200: from the cache, from the request that is making it now, made here and kept, or streamed."""
     wanted, pinned = making.wanted, making.wanted.asked.pinned
+    address = address_of(request.scope, coded=gains_by_coding(wanted))
     reply = resources.replies.by_request(making.key)
     if reply is not None and reply.body is not None:
         resources.replies.lookups.hits += 1
-        resources.replies.alias(making.key, address_of(request.scope), pinned)
+        resources.replies.alias(making.key, address, pinned)
         return Bytes(200, reply.get(pinned).headers, *reply.body)
     stream = is_streamed(wanted, resources)
     if stream and not _can_keep(making, resources):
@@ -88,7 +89,7 @@ async def _whole(request: Request, making: Making, tag: str, headers: Headers, r
         gone.cancel()
         raise
     gone.cancel()
-    resources.replies.alias(making.key, address_of(request.scope), pinned)
+    resources.replies.alias(making.key, address, pinned)
     size = sum(map(len, body))
     # Of the answer that was made here; who joins did not wait as long, and what is kept may not differ.
     timed = [] if joins else [("Server-Timing", timing.header())]
@@ -118,8 +119,8 @@ def _remember(request: Request, making: Making, tag: str, resources: Resources) 
     """Keep what HEAD and 304 say, so that they are answered before routing from now on."""
     if resources.replies.by_request(making.key) is None:
         resources.replies.keep(making.key, _reply(making, tag, None))
-    pinned = making.wanted.asked.pinned
-    resources.replies.alias(making.key, address_of(request.scope), pinned)
+    address = address_of(request.scope, coded=gains_by_coding(making.wanted))
+    resources.replies.alias(making.key, address, making.wanted.asked.pinned)
 
 
 def _coding(request: Request, wanted: Wanted) -> Coding:

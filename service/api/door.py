@@ -50,9 +50,11 @@ class Found:
     way: Way = "repeated"
 
 
-def address_of(scope: Scope) -> Address:
-    """What a repeated request is known by: its target as it was sent, and the coding that it takes."""
-    return target_of(scope), accepted(noted_in(scope["headers"]).get(b"accept-encoding"))
+def address_of(scope: Scope, *, coded: bool) -> Address:
+    """What a repeated request is known by: its target as it was sent and, where the answer may be `coded`, the coding
+    that it takes."""
+    target = target_of(scope)
+    return (target, accepted(noted_in(scope["headers"]).get(b"accept-encoding"))) if coded else target
 
 
 def target_of(scope: Scope) -> bytes:
@@ -110,7 +112,10 @@ class Door:
         self.gate.answered(account, admitted, target, client_of(scope))
 
     def _ready(self, method: str, target: bytes, noted: Mapping[bytes, bytes]) -> tuple[Head, Body, str] | None:
-        known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
+        replies = self.resources.replies
+        known = replies.by_address(target)
+        if known is None:
+            known = replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
         if known is None or not _NOT_REPEATED.isdisjoint(noted):
             return None
         reply, pinned = known

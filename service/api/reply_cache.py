@@ -20,7 +20,8 @@ from service.engine.tables import Lookups
 ENTRY_BYTES = 2048
 MOST_ALIASES = 8
 
-Address = tuple[bytes, Coding]
+# A target as it was sent; with the coding that is taken where the answer depends on that.
+Address = bytes | tuple[bytes, Coding]
 Body = tuple[bytes, ...]
 Kind = Literal["whole", "bodiless", "unmodified"]
 
@@ -67,7 +68,7 @@ class Reply:
     route: str = ""
     cost: int = 0
     again: bool = False
-    addresses: list[Address] = field(default_factory=list)
+    addresses: dict[Address, None] = field(default_factory=dict)
     last: tuple[Kind, bool, Head] | None = None
 
     def to(self, method: str, if_none_match: bytes | None, pinned: bool) -> tuple[Head, Body] | None:
@@ -124,6 +125,9 @@ class ReplyCache:
         if found is None:
             return None
         request, reply, pinned = found
+        spellings = reply.addresses
+        if len(spellings) > 1:
+            spellings[address] = spellings.pop(address)
         self._use(request, reply)
         return reply, pinned
 
@@ -146,13 +150,18 @@ class ReplyCache:
         self._shrink()
 
     def alias(self, request: bytes, address: Address, pinned: bool) -> None:
-        """Let a target, as it was sent, find this reply before any parsing, a few spellings a reply."""
+        """Let a target, as it was sent, find this reply before any parsing: a few spellings a reply, and the longest
+        unused of them goes first."""
         reply = self._peek(request)
-        if reply is None or address in self._requests or len(reply.addresses) >= MOST_ALIASES:
+        if reply is None or address in self._requests:
             return
+        grown = _length(address)
+        if len(reply.addresses) == MOST_ALIASES:
+            oldest = next(iter(reply.addresses))
+            del reply.addresses[oldest], self._requests[oldest]
+            grown -= _length(oldest)
         self._requests[address] = (request, reply, pinned)
-        reply.addresses.append(address)
-        grown = len(address[0])
+        reply.addresses[address] = None
         reply.cost += grown
         self.held_bytes += grown
         self._again_bytes += grown if reply.again else 0
@@ -188,3 +197,7 @@ class ReplyCache:
         self._again_bytes -= reply.cost if reply.again else 0
         for address in reply.addresses:
             del self._requests[address]
+
+
+def _length(address: Address) -> int:
+    return len(address if isinstance(address, bytes) else address[0])

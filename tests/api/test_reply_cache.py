@@ -28,7 +28,7 @@ def heads() -> Reply:
 
 
 def at(name: bytes, path: bytes = b"/") -> Address:
-    return path + name, "identity"
+    return path + name
 
 
 def test_the_longest_unused_goes_first() -> None:
@@ -92,7 +92,7 @@ def test_the_bytes_add_up_whatever_comes() -> None:
         held = [each for queue in (cache._new, cache._again) for each in queue.values()]
         assert sum(each.cost for each in held) == cache.held_bytes <= 80 * KIB
         assert sum(each.cost for each in cache._again.values()) == cache._again_bytes <= 60 * KIB
-        assert sorted(cache._requests) == sorted(address for each in held for address in each.addresses)
+        assert set(cache._requests) == {address for each in held for address in each.addresses}
 
 
 def test_what_is_too_large_for_an_eighth_is_not_kept() -> None:
@@ -128,22 +128,28 @@ def test_a_body_takes_the_place_of_what_was_known_without_it() -> None:
     assert cache.held_bytes == ENTRY_BYTES + 4
 
 
-def test_spellings_are_counted_and_few() -> None:
+def test_spellings_are_counted_and_few_and_the_longest_unused_goes() -> None:
     cache = ReplyCache(80 * KIB)
     cache.keep(b"a", reply(7 * KIB))
     first = cache.by_request(b"a")
     before = cache.held_bytes
     addresses = [at(b"%03d" % number, b"/path") for number in range(2 * MOST_ALIASES)]
-    for address in addresses:
+    popular = at(b"1", b"/popular")
+    coded: Address = (b"/in-gzip", "gzip")
+    for address in (popular, *addresses):
         cache.alias(b"a", address, pinned=False)
+        assert cache.by_address(popular) == (first, False)
     assert [cache.by_address(address) == (first, False) for address in addresses] == (
-        [True] * MOST_ALIASES + [False] * MOST_ALIASES
+        [False] * (MOST_ALIASES + 1) + [True] * (MOST_ALIASES - 1)
     )
-    assert cache.held_bytes == before + MOST_ALIASES * 8
-    cache.alias(b"a", addresses[0], pinned=False)
+    assert cache.held_bytes == before + MOST_ALIASES * 8 + 1
+    cache.alias(b"a", addresses[-1], pinned=False)
     cache.keep(b"a", reply(8 * KIB))
     assert cache.by_request(b"a") is first
+    assert cache.held_bytes == before + MOST_ALIASES * 8 + 1
+    cache.alias(b"a", coded, pinned=False)
     assert cache.held_bytes == before + MOST_ALIASES * 8
+    assert [cache.by_address(popular), cache.by_address(coded)] == [None, (first, False)]
 
 
 def test_long_spellings_push_out_what_is_old() -> None:
