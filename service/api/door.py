@@ -99,16 +99,19 @@ class Door:
             head = Head(head.status, self.gate.kept_by(head.lines))
         return Found(head, body, admitted, route, begun)
 
-    def sent(self, scope: Scope, target: bytes, found: Found) -> None:
-        """To be called once that answer was given to the socket."""
+    def sent(self, scope: Scope, target: bytes, found: Found, untaken: int = 0) -> None:
+        """To be called once that answer was given to the socket, or once the client has left with so many bytes of it
+        untaken."""
         body, admitted = found.body, found.admitted
         size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+        if untaken:
+            size = max(0, size - untaken)
         seconds = time.perf_counter() - found.begun
         if admitted.problem is None and not self.gate.access_log.has_hits:
             self.gate.meters.answered(found.way, found.route, scope["method"], found.head.status, seconds, size)
             return
         slug = admitted.problem.slug if admitted.problem is not None else ""
-        account = Account(found.way, found.route, scope["method"], found.head.status, seconds, size, slug)
+        account = Account(found.way, found.route, scope["method"], found.head.status, seconds, size, slug, not untaken)
         self.gate.answered(account, admitted, target, client_of(scope))
 
     def _ready(self, method: str, target: bytes, noted: Mapping[bytes, bytes]) -> tuple[Head, Body, str] | None:

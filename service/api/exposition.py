@@ -59,12 +59,15 @@ class Collected(Collector):
         kinds = sorted(meters.answers.items(), key=lambda item: item[0][1:] + item[0][:1])
         times = HistogramMetricFamily(
             "posenc_http_request_duration_seconds",
-            "From the complete header of a request to the last byte of its answer given to the socket; one count for "
+            "From the complete header of a request to the last byte of its answer given to the socket; what the server "
+            "holds for a slow client at the end (64 KB, or a block of what is made) is not waited for. One count for "
             "each answer. way: repeated (from the cache of replies), made, early (refused before it was read).",
             labels=ANSWER,
         )
         sizes = HistogramMetricFamily(
-            "posenc_http_response_size_bytes", "Bodies of answers that have one, coded as they were.", labels=["route"]
+            "posenc_http_response_size_bytes",
+            "Bodies of answers that have one, coded as they were; of clients that left, what was sent until then.",
+            labels=["route"],
         )
         for (way, route, method, status), answers in kinds:
             _add(times, [route, method, str(status), way], answers.times)
