@@ -86,7 +86,8 @@ class Collected(Collector):
     def _work(self) -> Iterator[Metric]:
         stages = HistogramMetricFamily(
             "posenc_stage_duration_seconds",
-            "Of each answer that was computed: waiting for the work pool (queue), computing rows, writing them.",
+            "Of each answer that was made: waiting for the work pool (queue), computing rows or taking them from the "
+            "cache of tables, whose misses say what was computed (compute), writing them (encode).",
             labels=["stage", "family"],
         )
         for (stage, family), seconds in sorted(self.resources.gate.meters.stages.items()):
