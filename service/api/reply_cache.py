@@ -1,10 +1,11 @@
 """The cache of finished replies: bounded by bytes, found by raw address, and not emptied by one scan.
 
     new      replies that were asked for once: the longest unused goes first
-    again    replies that were asked for again, up to three quarters of the bytes; what no longer fits there
-             becomes a new one
+    again    replies that were asked for again, the larger the more often, up to three quarters of the bytes; what no
+             longer fits there becomes a new one
 
-A scan of addresses that nobody repeats passes through the new ones and leaves the others alone. A reply without a body
+A scan of addresses that nobody repeats passes through the new ones and leaves the others alone; so do a few large ones
+that are asked for twice. A reply without a body
 holds what HEAD and 304 say of an answer that is too large to keep, or was not computed yet.
 """
 
@@ -19,6 +20,9 @@ from service.engine.tables import Lookups
 # What one entry costs besides its body and keys: header lines, dictionaries and Python objects; 1.8 KB measured.
 ENTRY_BYTES = 2048
 MOST_ALIASES = 8
+# A reply that takes no more than such a part of the cache has to be used once to stay; one four times as large, four
+# times.
+SMALL_PART = 32
 
 # A target as it was sent; with the coding that is taken where the answer depends on that.
 Address = bytes | tuple[bytes, Coding]
@@ -68,6 +72,7 @@ class Reply:
     route: str = ""
     cost: int = 0
     again: bool = False
+    uses: int = 0
     addresses: dict[Address, None] = field(default_factory=dict)
     last: tuple[Kind, bool, Head] | None = None
 
@@ -173,6 +178,10 @@ class ReplyCache:
     def _use(self, request: bytes, reply: Reply) -> None:
         if reply.again:
             self._again.move_to_end(request)
+            return
+        reply.uses += 1
+        if reply.uses * self.limit_bytes < SMALL_PART * reply.cost:
+            self._new.move_to_end(request)
             return
         self._again[request] = self._new.pop(request)
         reply.again = True

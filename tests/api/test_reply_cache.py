@@ -13,6 +13,8 @@ from tests.api.requests import GETS_IN_EVERY_FORMAT, Asked
 from tests.clients import Client, in_process, settings
 
 KIB = 1024
+# What an answer of an eighth of the cache has to be used to stay there.
+OFTEN = 4
 FRESH = b'etag: "t"\r\ncache-control: public, max-age=3600\r\n'
 PINNED = b'etag: "t"\r\ncache-control: public, max-age=31536000, immutable\r\n'
 
@@ -55,7 +57,8 @@ def test_a_scan_leaves_what_is_used_again() -> None:
     for name in used:
         cache.keep(name, reply(9 * KIB))
         cache.alias(name, at(name), pinned=True)
-        cache.by_address(at(name))
+        for _ in range(OFTEN):
+            cache.by_address(at(name))
     for number in range(1000):
         cache.keep(b"%d" % number, reply(9 * KIB))
         assert cache.held_bytes <= 80 * KIB
@@ -63,12 +66,31 @@ def test_a_scan_leaves_what_is_used_again() -> None:
     assert [cache.by_request(b"%d" % number) is not None for number in range(990, 1000)] == [False] * 8 + [True] * 2
 
 
+def test_the_larger_has_to_be_used_the_more_often() -> None:
+    """Ten small answers that are used once, then twenty of an eighth of the cache that are used three times each."""
+    cache = ReplyCache(80 * KIB)
+    small = [b"small %d" % number for number in range(10)]
+    for name in small:
+        cache.keep(name, reply(ENTRY_BYTES + 100))
+        cache.by_request(name)
+    for number in range(20):
+        cache.keep(b"%d" % number, reply(9 * KIB))
+        for _ in range(OFTEN - 1):
+            assert cache.by_request(b"%d" % number) is not None
+    assert [name for name in small if cache.by_request(name) is None] == []
+    assert cache.by_request(b"19") is not None
+    for number in range(20, 30):
+        cache.keep(b"%d" % number, reply(9 * KIB))
+    assert cache.by_request(b"19") is not None
+
+
 def test_what_is_used_no_more_makes_room_for_what_is() -> None:
     """Of ten answers used again, three quarters of the bytes hold the last six; the others wait among the new."""
     cache = ReplyCache(80 * KIB)
     for number in range(10):
         cache.keep(b"%d" % number, reply(9 * KIB))
-        cache.by_request(b"%d" % number)
+        for _ in range(OFTEN):
+            cache.by_request(b"%d" % number)
     for number in range(100, 110):
         cache.keep(b"%d" % number, reply(9 * KIB))
     kept = [number for number in range(10) if cache.by_request(b"%d" % number) is not None]
