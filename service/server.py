@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from service.descriptors import Descriptors, unused
+from service.heap import Heap, giving_back
 from service.logs import configure_logging
 from service.machine import cores, fitted, memory_bytes
 from service.settings import Settings
@@ -198,6 +199,7 @@ class Server(uvicorn.Server):
         self.close_at: float | None = None
         self.listening: list[socket.socket] = []
         self.descriptors = Descriptors(None)
+        self.heap = Heap(giving_back())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.should_exit:
@@ -249,7 +251,11 @@ class Server(uvicorn.Server):
         if self.close_at is not None and time.monotonic() >= self.close_at and not self.should_exit:
             await self._close_door()
             self.should_exit = True
-        self.descriptors.watch(len(self.server_state.connections), time.monotonic())
+        now = time.monotonic()
+        self.descriptors.watch(len(self.server_state.connections), now)
+        give_back = self.heap.watch(time.process_time(), now)
+        if give_back is not None:
+            await asyncio.to_thread(give_back)
         return await super().on_tick(counter)
 
     async def _close_door(self) -> None:

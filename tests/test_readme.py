@@ -18,6 +18,7 @@ import yaml
 from safetensors.numpy import load_file
 
 from service.formats import FORMATS
+from service.formats.format import KEPT_BYTES
 from service.main import create_app
 from service.settings import Settings
 from tests import gallery
@@ -170,7 +171,7 @@ def test_the_formats_table_is_that_of_the_formats() -> None:
         (
             "no extension" if name == "json" else name,
             each.media_type,
-            "yes" if each.ranges == "bytes" else "no",
+            {"bytes": "yes", "small": f"up to {KEPT_BYTES >> 20} MiB", "none": "no"}[each.ranges],
         )
         for name, each in FORMATS.items()
     ]

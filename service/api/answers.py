@@ -16,7 +16,7 @@ from service.api.meters import scheme_route
 from service.api.pasted import in_body
 from service.api.problems import Problem, precondition_failed
 from service.api.query import read_asked, textual, with_structured
-from service.api.replies import Bytes, Followed, Streamed
+from service.api.replies import UNBUFFERED, Bytes, Followed, Streamed
 from service.api.reply_cache import Reply, lines_of
 from service.api.resources import Resources
 from service.api.timing import Timing
@@ -54,8 +54,8 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
         return Bytes(304, encoded(headers))
     if request.method == "HEAD":
         _remember(request, making, tag, resources)
-        return Bytes(200, encoded([*headers, *file_headers(wanted, wanted.size, making.coding)]))
-    if wanted.form.ranges == "bytes" and wanted.size is not None:
+        return Bytes(200, encoded([*headers, *_head_headers(making, resources)]))
+    if wanted.size is not None and wanted.form.has_ranges(wanted.tensors):
         window = byte_range(joined(given, b"range"), joined(given, b"if-range"), tag, wanted.size)
         if window != "whole":
             return _part(wanted, headers, window, resources)
@@ -65,10 +65,11 @@ async def answer_get(request: Request, scheme: Scheme[Any, Any], extension: str,
 async def _whole(request: Request, making: Making, tag: str, headers: Headers, resources: Resources) -> Response:
     """200: from the cache, from the request that is making it now, made here and kept, or streamed."""
     wanted, pinned = making.wanted, making.wanted.asked.pinned
+    address = address_of(request.scope, coded=gains_by_coding(wanted))
     reply = resources.replies.by_request(making.key)
     if reply is not None and reply.body is not None:
         resources.replies.lookups.hits += 1
-        resources.replies.alias(making.key, address_of(request.scope), pinned)
+        resources.replies.alias(making.key, address, pinned)
         return Bytes(200, reply.get(pinned).headers, *reply.body)
     stream = is_streamed(wanted, resources)
     if stream and not _can_keep(making, resources):
@@ -77,7 +78,7 @@ async def _whole(request: Request, making: Making, tag: str, headers: Headers, r
         return _streamed(making, [*headers, *accepted_ranges(wanted)], resources, Share(resources.budget))
     before = resources.under_way.get(making.key)
     joins, timing = before is not None and not before.abandoned, Timing(wanted.scheme.family)
-    flight = under_way(making, stream, resources, timing, lambda body: _reply(making, tag, body))
+    flight = under_way(making, stream, resources, timing, lambda body: _reply(making, tag, body, resources))
     gone = flight.join(request.receive)
     try:
         if stream:
@@ -88,7 +89,7 @@ async def _whole(request: Request, making: Making, tag: str, headers: Headers, r
         gone.cancel()
         raise
     gone.cancel()
-    resources.replies.alias(making.key, address_of(request.scope), pinned)
+    resources.replies.alias(making.key, address, pinned)
     size = sum(map(len, body))
     # Of the answer that was made here; who joins did not wait as long, and what is kept may not differ.
     timed = [] if joins else [("Server-Timing", timing.header())]
@@ -102,13 +103,20 @@ def _can_keep(making: Making, resources: Resources) -> bool:
     return making.key in resources.under_way or (fits and resources.replies.has_place(bound))
 
 
-def _reply(making: Making, tag: str, body: tuple[bytes, ...] | None) -> Reply:
+def _head_headers(making: Making, resources: Resources) -> Headers:
+    """What a HEAD says of the content; of one that is sent and not kept, as its GET does, that no proxy should."""
+    wanted = making.wanted
+    passing = is_streamed(wanted, resources) and not resources.replies.has_place(wanted.bound)
+    return [*file_headers(wanted, wanted.size, making.coding), *([UNBUFFERED] if passing else [])]
+
+
+def _reply(making: Making, tag: str, body: tuple[bytes, ...] | None, resources: Resources) -> Reply:
     wanted, size = making.wanted, None if body is None else sum(map(len, body))
     return Reply(
         tag,
         lines_of(encoded(coding_headers(wanted))),
         lines_of(encoded(file_headers(wanted, size, making.coding))),
-        lines_of(encoded(file_headers(wanted, wanted.size, making.coding))),
+        lines_of(encoded(_head_headers(making, resources))),
         body,
         scheme_route(wanted.scheme.family, file=wanted.form.extension != "json"),
     )
@@ -117,9 +125,9 @@ def _reply(making: Making, tag: str, body: tuple[bytes, ...] | None) -> Reply:
 def _remember(request: Request, making: Making, tag: str, resources: Resources) -> None:
     """Keep what HEAD and 304 say, so that they are answered before routing from now on."""
     if resources.replies.by_request(making.key) is None:
-        resources.replies.keep(making.key, _reply(making, tag, None))
-    pinned = making.wanted.asked.pinned
-    resources.replies.alias(making.key, address_of(request.scope), pinned)
+        resources.replies.keep(making.key, _reply(making, tag, None, resources))
+    address = address_of(request.scope, coded=gains_by_coding(making.wanted))
+    resources.replies.alias(making.key, address, making.wanted.asked.pinned)
 
 
 def _coding(request: Request, wanted: Wanted) -> Coding:

@@ -8,11 +8,8 @@ from service.api.polite import Polite
 
 
 class Cycle(RequestResponseCycle):
-    """Nothing is sent to a connection that is closing, and a header goes along with the first of the body.
-
-    Of several requests in a row, uvicorn tells only the last that the client has left; what another one sends then
-    would be refused by the transport with an error.
-    """
+    """Nothing is sent to a connection that is closing: the transport would refuse that with an error. And a header goes
+    along with the first of the body."""
 
     async def send(self, message: Any) -> None:
         if self.flow.write_paused and not self.disconnected:

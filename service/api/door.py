@@ -50,9 +50,11 @@ class Found:
     way: Way = "repeated"
 
 
-def address_of(scope: Scope) -> Address:
-    """What a repeated request is known by: its target as it was sent, and the coding that it takes."""
-    return target_of(scope), accepted(noted_in(scope["headers"]).get(b"accept-encoding"))
+def address_of(scope: Scope, *, coded: bool) -> Address:
+    """What a repeated request is known by: its target as it was sent and, where the answer may be `coded`, the coding
+    that it takes."""
+    target = target_of(scope)
+    return (target, accepted(noted_in(scope["headers"]).get(b"accept-encoding"))) if coded else target
 
 
 def target_of(scope: Scope) -> bytes:
@@ -97,20 +99,26 @@ class Door:
             head = Head(head.status, self.gate.kept_by(head.lines))
         return Found(head, body, admitted, route, begun)
 
-    def sent(self, scope: Scope, target: bytes, found: Found) -> None:
-        """To be called once that answer was given to the socket."""
+    def sent(self, scope: Scope, target: bytes, found: Found, untaken: int = 0) -> None:
+        """To be called once that answer was given to the socket, or once the client has left with so many bytes of it
+        untaken."""
         body, admitted = found.body, found.admitted
         size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+        if untaken:
+            size = max(0, size - untaken)
         seconds = time.perf_counter() - found.begun
         if admitted.problem is None and not self.gate.access_log.has_hits:
             self.gate.meters.answered(found.way, found.route, scope["method"], found.head.status, seconds, size)
             return
         slug = admitted.problem.slug if admitted.problem is not None else ""
-        account = Account(found.way, found.route, scope["method"], found.head.status, seconds, size, slug)
+        account = Account(found.way, found.route, scope["method"], found.head.status, seconds, size, slug, not untaken)
         self.gate.answered(account, admitted, target, client_of(scope))
 
     def _ready(self, method: str, target: bytes, noted: Mapping[bytes, bytes]) -> tuple[Head, Body, str] | None:
-        known = self.resources.replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
+        replies = self.resources.replies
+        known = replies.by_address(target)
+        if known is None:
+            known = replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
         if known is None or not _NOT_REPEATED.isdisjoint(noted):
             return None
         reply, pinned = known

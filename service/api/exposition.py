@@ -59,12 +59,15 @@ class Collected(Collector):
         kinds = sorted(meters.answers.items(), key=lambda item: item[0][1:] + item[0][:1])
         times = HistogramMetricFamily(
             "posenc_http_request_duration_seconds",
-            "From the complete header of a request to the last byte of its answer given to the socket; one count for "
+            "From the complete header of a request to the last byte of its answer given to the socket; what the server "
+            "holds for a slow client at the end (64 KB, or a block of what is made) is not waited for. One count for "
             "each answer. way: repeated (from the cache of replies), made, early (refused before it was read).",
             labels=ANSWER,
         )
         sizes = HistogramMetricFamily(
-            "posenc_http_response_size_bytes", "Bodies of answers that have one, coded as they were.", labels=["route"]
+            "posenc_http_response_size_bytes",
+            "Bodies of answers that have one, coded as they were; of clients that left, what was sent until then.",
+            labels=["route"],
         )
         for (way, route, method, status), answers in kinds:
             _add(times, [route, method, str(status), way], answers.times)
@@ -83,7 +86,8 @@ class Collected(Collector):
     def _work(self) -> Iterator[Metric]:
         stages = HistogramMetricFamily(
             "posenc_stage_duration_seconds",
-            "Of each answer that was computed: waiting for the work pool (queue), computing rows, writing them.",
+            "Of each answer that was made: waiting for the work pool (queue), computing rows or taking them from the "
+            "cache of tables, whose misses say what was computed (compute), writing them (encode).",
             labels=["stage", "family"],
         )
         for (stage, family), seconds in sorted(self.resources.gate.meters.stages.items()):

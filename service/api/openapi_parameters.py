@@ -13,8 +13,15 @@ from service.api.query import PRESET, REPLY_PARAMETERS
 from service.api.variations import AnyScheme, choices
 from service.engine import SCHEMES
 from service.engine.advice import Needs
+from service.formats.format import KEPT_BYTES
 
 JSON_OBJECT = {"type": "string", "pattern": r"^\s*(\{[\s\S]*\}|null)\s*$"}
+
+
+RANGE = (
+    "One range of bytes, such as `bytes=0-1023`. Only its rows are computed. An `.npz` of more than "
+    f"{KEPT_BYTES >> 20} MiB of values is answered whole: its headers hold checksums of all rows."
+)
 
 
 def parameters(scheme: AnyScheme, names: list[str], kind: str) -> list[Schema]:
@@ -56,7 +63,7 @@ def parameter_components() -> Iterator[tuple[str, Schema]]:
     yield "picture_width", _query("picture_width", ref("PictureWidth") | {"default": "wide"})
     yield "extension", _extension()
     yield "If-None-Match", _header("If-None-Match", "ETags that the caller holds: 304 if the answer is one of them.")
-    yield "Range", _header("Range", "One range of bytes, such as `bytes=0-1023`. Only its rows are computed.")
+    yield "Range", _header("Range", RANGE)
     yield "If-Range", _header("If-Range", "The ETag that `Range` is about: the whole file if it is another one.")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import httptools
 from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from service.api.cycles import Cycle, Unframed
@@ -43,7 +44,7 @@ class Protocol(Repeating):
     """One connection.
 
     `silent` counts the bytes since the parser last called: a field, a chunk extension or a trailer without end would
-    fill the memory.
+    fill the memory. `answered` is the request whose answer is under way; `cycle` is the newest.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Protocol(Repeating):
         self.due: Problem | None = None
         self.head_timer: asyncio.TimerHandle | None = None
         self.passed_on = False
+        self.answered: RequestResponseCycle | None = None
 
     # The connection
 
@@ -75,6 +77,10 @@ class Protocol(Repeating):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
+        if self.answered is not None:
+            # uvicorn tells the newest request alone, which may be waiting for its turn behind this one.
+            self.answered.disconnected = True
+            self.answered.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -198,6 +204,8 @@ class Protocol(Repeating):
                 self._take_host_from_target()
             super().on_headers_complete()
             self.passed_on = True
+            if not self.pipeline:
+                self.answered = self.cycle
             self.cycle.__class__ = Unframed if version == "1.0" else Cycle
             self.be_polite()
             if not self._is_kept():
@@ -260,6 +268,7 @@ class Protocol(Repeating):
 
     def on_response_complete(self) -> None:
         last = not self.pipeline
+        self.answered = None if last else self.pipeline[-1][0]
         super().on_response_complete()
         if not last or self.transport.is_closing():
             return

@@ -1,8 +1,8 @@
 """Repeated requests, answered from within the parser: neither a cycle nor a task nor ASGI messages are made for them.
 
-What a slower way would have done for such a request is done here too: it is counted, its connection is kept or closed,
-and a connection that rests is closed after `keep_alive_seconds`. That takes one timer for each connection, set anew
-when it ends, rather than one for each answer.
+What a slower way would have done for such a request is done here too: it is counted (where the socket does not take
+all at once, when it has), its connection is kept or closed, and a connection that rests is closed after
+`keep_alive_seconds`. That takes one timer for each connection, set anew when it ends, rather than one for each answer.
 """
 
 from typing import Any, cast
@@ -16,13 +16,15 @@ from service.api.polite import write_joined
 
 
 class Repeating(Ending):
-    """A connection whose repeated requests are answered at once. `idle_until` is when it has rested long enough."""
+    """A connection whose repeated requests are answered at once. `idle_until` is when it has rested long enough;
+    `untold` is an answer that is not counted yet."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.door: Door | None = getattr(self.config.app, "door", None)
         self.root = self.root_path.encode("ascii")
         self.idle_until = 0.0
+        self.untold: tuple[Scope, bytes, Found] | None = None
         self._default_headers: list[tuple[bytes, bytes]] = []
         self._default_lines = b""
 
@@ -37,17 +39,33 @@ class Repeating(Ending):
         found = self.door.find(scope, target)
         if found is None:
             return False
-        if not self.transport.is_closing():
-            self._write(found, self._is_kept())
-        self.door.sent(scope, target, found)
+        if self.transport.is_closing() or self._write(found, self._is_kept()):
+            self.door.sent(scope, target, found)
+        else:
+            self.untold = scope, target, found
         return True
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._tell(0)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._tell(self.untaken)
+        super().connection_lost(exc)
+
+    def _tell(self, untaken: int) -> None:
+        """Count the answer that was waiting to be taken, if there is one; `untaken` bytes of it never were."""
+        if self.door is not None and self.untold is not None:
+            self.door.sent(*self.untold, untaken)
+            self.untold = None
 
     def _is_kept(self) -> bool:
         """Whether the connection stays open after the answer to this request."""
         lasting = self.parser.should_keep_alive() and self.parser.get_http_version() != "1.0"
         return lasting and not self.configuration.draining
 
-    def _write(self, found: Found, keep_alive: bool) -> None:
+    def _write(self, found: Found, keep_alive: bool) -> bool:
+        """Whether the socket took it, but for 64 KB at most."""
         lines = (
             STATUS_LINE[found.head.status],
             self._default(),
@@ -56,12 +74,14 @@ class Repeating(Ending):
             b"\r\n" if keep_alive else b"connection: close\r\n\r\n",
         )
         write_joined(self.transport, b"".join(lines), *found.body)
+        taken = not self.flow.write_paused
         self.server_state.total_requests += 1
         if keep_alive:
             self.rest()
         else:
             self.over = True
             self.close_politely()
+        return taken
 
     def _default(self) -> bytes:
         """The lines of the server's own headers, which change once a second."""

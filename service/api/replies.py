@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service.api.caching import RawHeaders
+from service.api.caching import RawHeaders, encoded
 from service.api.flights import Flight, Gone, leaving
 from service.api.limits import Share
 from service.api.reply_cache import Body
@@ -19,7 +19,7 @@ log = logging.getLogger("posenc")
 
 # To a proxy such as nginx: do not take more of this than its client does, and do not keep it. It is computed as it is
 # taken, not kept here either, and nobody else asks for it now.
-UNBUFFERED = (b"x-accel-buffering", b"no")
+UNBUFFERED = ("X-Accel-Buffering", "no")
 SENT_BYTES = 1 << 20  # at a time: what the socket does not take at once is copied
 
 
@@ -81,7 +81,7 @@ class Streamed(Response):
         timing: Timing,
     ) -> None:
         self.status_code = status
-        self.raw_headers = [*headers, UNBUFFERED]
+        self.raw_headers = [*headers, *encoded([UNBUFFERED])]
         self.chunks = chunks
         self.share = share
         self.resources = resources

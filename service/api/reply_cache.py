@@ -1,10 +1,11 @@
 """The cache of finished replies: bounded by bytes, found by raw address, and not emptied by one scan.
 
     new      replies that were asked for once: the longest unused goes first
-    again    replies that were asked for again, up to three quarters of the bytes; what no longer fits there
-             becomes a new one
+    again    replies that were asked for again, the larger the more often, up to three quarters of the bytes; what no
+             longer fits there becomes a new one
 
-A scan of addresses that nobody repeats passes through the new ones and leaves the others alone. A reply without a body
+A scan of addresses that nobody repeats passes through the new ones and leaves the others alone; so do a few large ones
+that are asked for twice. A reply without a body
 holds what HEAD and 304 say of an answer that is too large to keep, or was not computed yet.
 """
 
@@ -19,8 +20,12 @@ from service.engine.tables import Lookups
 # What one entry costs besides its body and keys: header lines, dictionaries and Python objects; 1.8 KB measured.
 ENTRY_BYTES = 2048
 MOST_ALIASES = 8
+# A reply that takes no more than such a part of the cache has to be used once to stay; one four times as large, four
+# times.
+SMALL_PART = 32
 
-Address = tuple[bytes, Coding]
+# A target as it was sent; with the coding that is taken where the answer depends on that.
+Address = bytes | tuple[bytes, Coding]
 Body = tuple[bytes, ...]
 Kind = Literal["whole", "bodiless", "unmodified"]
 
@@ -67,7 +72,8 @@ class Reply:
     route: str = ""
     cost: int = 0
     again: bool = False
-    addresses: list[Address] = field(default_factory=list)
+    uses: int = 0
+    addresses: dict[Address, None] = field(default_factory=dict)
     last: tuple[Kind, bool, Head] | None = None
 
     def to(self, method: str, if_none_match: bytes | None, pinned: bool) -> tuple[Head, Body] | None:
@@ -124,6 +130,9 @@ class ReplyCache:
         if found is None:
             return None
         request, reply, pinned = found
+        spellings = reply.addresses
+        if len(spellings) > 1:
+            spellings[address] = spellings.pop(address)
         self._use(request, reply)
         return reply, pinned
 
@@ -146,13 +155,18 @@ class ReplyCache:
         self._shrink()
 
     def alias(self, request: bytes, address: Address, pinned: bool) -> None:
-        """Let a target, as it was sent, find this reply before any parsing, a few spellings a reply."""
+        """Let a target, as it was sent, find this reply before any parsing: a few spellings a reply, and the longest
+        unused of them goes first."""
         reply = self._peek(request)
-        if reply is None or address in self._requests or len(reply.addresses) >= MOST_ALIASES:
+        if reply is None or address in self._requests:
             return
+        grown = _length(address)
+        if len(reply.addresses) == MOST_ALIASES:
+            oldest = next(iter(reply.addresses))
+            del reply.addresses[oldest], self._requests[oldest]
+            grown -= _length(oldest)
         self._requests[address] = (request, reply, pinned)
-        reply.addresses.append(address)
-        grown = len(address[0])
+        reply.addresses[address] = None
         reply.cost += grown
         self.held_bytes += grown
         self._again_bytes += grown if reply.again else 0
@@ -164,6 +178,10 @@ class ReplyCache:
     def _use(self, request: bytes, reply: Reply) -> None:
         if reply.again:
             self._again.move_to_end(request)
+            return
+        reply.uses += 1
+        if reply.uses * self.limit_bytes < SMALL_PART * reply.cost:
+            self._new.move_to_end(request)
             return
         self._again[request] = self._new.pop(request)
         reply.again = True
@@ -188,3 +206,7 @@ class ReplyCache:
         self._again_bytes -= reply.cost if reply.again else 0
         for address in reply.addresses:
             del self._requests[address]
+
+
+def _length(address: Address) -> int:
+    return len(address if isinstance(address, bytes) else address[0])

@@ -153,7 +153,7 @@ def content_headers(wanted: Wanted, size: int | None, coding: Coding = "identity
 
 def accepted_ranges(wanted: Wanted) -> Headers:
     """That a part may be asked for, which is said of GET alone: a POST is computed anew every time."""
-    return [("Accept-Ranges", "bytes")] if wanted.form.ranges == "bytes" else []
+    return [("Accept-Ranges", "bytes")] if wanted.form.has_ranges(wanted.tensors) else []
 
 
 def file_headers(wanted: Wanted, size: int | None, coding: Coding = "identity") -> Headers:

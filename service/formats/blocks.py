@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.formats.format import Answer, Chunk, Part, Rows, Tensors, TensorSpec, nbytes, type_of
-
-KEPT_BYTES = 4 << 20
+from service.formats.format import KEPT_BYTES, Answer, Chunk, Part, Rows, Tensors, TensorSpec, nbytes, type_of
 
 
 def width(spec: TensorSpec) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from service.formats.blocks import blocks, count, width
-from service.formats.decimals import LONGEST, Spelling, nested
+from service.formats.decimals import LONGEST, Spelling, in_steps, nested
 from service.formats.format import Answer, Chunk, Document, Tensors, TensorSpec, Text
 from service.formats.json_text import gathered
 
@@ -40,7 +40,8 @@ def _pieces(answer: Answer) -> Iterator[bytes]:
     ((name, spec),) = answer.tensors.items()
     yield from _titles(spec)
     labels = map(_label, product(*map(range, _leading(spec))))
-    for rows in blocks(answer, name, 0, count(spec)):
+    steps = (part for rows in blocks(answer, name, 0, count(spec)) for part in in_steps(rows))
+    for rows in steps:
         text = nested(rows.view(np.uint8) if spec.dtype == "bool" else rows, _WORDS)[2:-2]
         if _leading(spec):
             yield b"".join(next(labels) + line + b"\n" for line in text.split(b"],["))

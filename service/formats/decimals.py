@@ -5,7 +5,7 @@ widened to float32, which is exact, and written the same way. Nothing is ever wi
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,15 @@ LONGEST: Mapping[str, int] = {
     "bool": 5,
 }
 Spelling = tuple[bytes, bytes, bytes]
+# So many bytes of values are written at a time: orjson does not let go of the interpreter before it is done (2 ms),
+# and whoever answers others waits for it.
+WRITTEN_BYTES = 1 << 18
+
+
+def in_steps(arrays: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Some of these arrays after the other, as many as are written at a time."""
+    step = max(1, WRITTEN_BYTES * len(arrays) // max(1, arrays.nbytes))
+    return (arrays[first : first + step] for first in range(0, len(arrays), step))
 
 
 def nested(array: NDArray[Any], spelling: Spelling) -> bytes:

@@ -31,6 +31,8 @@ type_of: Mapping[str, np.dtype[Any]] = {
     "bool": np.dtype("?"),
 }
 BLOCK_BYTES = 2 << 20
+# Answers with as many bytes of values are small: computing all of one costs little more than computing some.
+KEPT_BYTES = 4 << 20
 
 
 class TensorSpec(Protocol):
@@ -101,12 +103,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Format(ABC):
-    """A way to write tensors. `revision` changes whenever the bytes of the same answer would."""
+    """A way to write tensors. `revision` changes whenever the bytes of the same answer would.
+
+    `ranges` says which answers have byte windows: all, small ones, or none.
+    """
 
     extension: str
     media_type: str
     revision: str
-    ranges: Literal["bytes", "none"]
+    ranges: Literal["bytes", "small", "none"]
 
     def check(self, tensors: Tensors) -> None:
         """Raise `CannotHold`, naming the formats that can, if these tensors have no place in this format."""
@@ -121,6 +126,12 @@ class Format(ABC):
     @abstractmethod
     def bound(self, document: Document, tensors: Tensors) -> int:
         """No answer of these specs is longer than this many bytes."""
+
+    def has_ranges(self, tensors: Tensors) -> bool:
+        """Whether a byte window of this answer costs no more than its own rows, or the answer is a small one."""
+        if self.ranges == "small":
+            return sum(map(nbytes, tensors.values())) <= KEPT_BYTES
+        return self.ranges == "bytes"
 
     def working(self, tensors: Tensors) -> int:  # noqa: ARG002 - most formats write blocks as they come
         """How much memory writing takes besides a block of rows and the bytes themselves."""

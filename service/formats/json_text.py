@@ -15,13 +15,10 @@ import orjson
 from numpy.typing import NDArray
 
 from service.formats.blocks import block, blocks, count, kept, width
-from service.formats.decimals import LONGEST, Spelling, finite, nested
+from service.formats.decimals import LONGEST, Spelling, finite, in_steps, nested
 from service.formats.errors import CannotHold
 from service.formats.format import Answer, Chunk, Document, Tensors, TensorSpec, Text, holders, type_of
 
-# So many bytes of values are written at a time: orjson does not let go of the interpreter before it is done (2 ms),
-# and whoever answers others waits for it.
-WRITTEN_BYTES = 1 << 18
 _STRINGS: Spelling = (b'"Infinity"', b'"-Infinity"', b'"NaN"')
 
 
@@ -106,10 +103,9 @@ def _lists(answer: Answer, name: str) -> Iterator[bytes]:
 
 def _written(arrays: NDArray[Any], continued: bool) -> Iterator[bytes]:
     """These arrays, with commas between them and, if the list is continued, before them."""
-    step = max(1, WRITTEN_BYTES * len(arrays) // max(1, arrays.nbytes))
-    for first in range(0, len(arrays), step):
-        text = nested(arrays[first : first + step], _STRINGS)[1:-1]
-        yield b"," + text if first or continued else text
+    for number, part in enumerate(in_steps(arrays)):
+        text = nested(part, _STRINGS)[1:-1]
+        yield b"," + text if number or continued else text
 
 
 def _depth(shape: tuple[int, ...], row_bytes: int, block_bytes: int) -> int:

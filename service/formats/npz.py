@@ -1,10 +1,11 @@
 """`.npz`: every tensor as a stored `.npy` member of a zip file, and last the member `parameters.json`.
 
-Members are stored, not deflated, so that the size is known beforehand, a byte window can be served and
+Members are stored, not deflated, so that the size is known beforehand and
 tools may map the file; dated 1980-01-01, so that the bytes of an answer do not change. Sizes and checksums
 stand in the local headers, not in data descriptors, which simple readers (cnpy among them) do not follow; a
 checksum therefore takes one pass over the rows before the pass that sends them, which yields empty chunks on the way:
-whoever waits for the next may stop there. ZIP64 (APPNOTE 4.5.3) is
+whoever waits for the next may stop there. A window that touches a header would cost as much, so only small answers
+have windows. ZIP64 (APPNOTE 4.5.3) is
 used where a size or an offset needs it.
 """
 
@@ -127,4 +128,4 @@ def _late(length: int, members: Sequence[Member], build: Callable[[], bytes]) ->
     return Part(length, read)
 
 
-NPZ = Binary("npz", "application/octet-stream", "1", "bytes", parts)
+NPZ = Binary("npz", "application/octet-stream", "1", "small", parts)

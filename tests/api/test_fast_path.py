@@ -170,6 +170,23 @@ def test_what_was_asked_for_again_is_coded_as_asked(pair: Pair) -> None:
     assert b"vary" not in bodies[SMALL, b"gzip"][0]
 
 
+def test_what_is_never_coded_is_one_address_to_all(pair: Pair) -> None:
+    """And a spelling that few use does not take the place of one that many do."""
+    gate = pair.gates[0]
+    known, odd = f"{SMALL}&base=7", [f"{SMALL}&base=7.{'0' * zeros}" for zeros in range(1, 10)]
+
+    def asked(target: str, coding: str) -> None:
+        said(pair.fast, f"GET {target} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {coding}\r\n\r\n".encode())
+
+    before = gate.counts["repeated", 200]
+    for other in odd:
+        for target in (other, known):
+            for coding in ("gzip", "identity"):
+                asked(target, coding)
+    # Each spelling was read once, and known from then on in both codings.
+    assert gate.counts["repeated", 200] - before == 4 * len(odd) - (len(odd) + 1)
+
+
 # The gate
 
 

@@ -130,6 +130,21 @@ def test_what_has_no_place_in_memory_now_is_sent_in_blocks() -> None:
         assert head.headers["content-length"] == str(len(whole))
 
 
+def test_what_is_not_kept_is_computed_once_where_its_table_is() -> None:
+    """Answers too large for the cache of replies are sent to each who asks; their rows are computed for the first."""
+    target = TABLE.replace("3000", "30000")
+    for tables, times in ((64 << 20, 1), (8 << 20, 4)):
+        with (
+            in_process(settings(stream_bytes=1000, reply_cache_bytes=1 << 20, table_cache_bytes=tables)) as client,
+            watched("encodings", "sinusoidal") as gate,
+        ):
+            client.get(f"{target}&base=86")
+            alone, gate.blocks = gate.blocks, 0
+            bodies = {reply.content for reply in client.together([("GET", f"{target}&base=87", {})] * 4)}
+            assert gate.blocks == times * alone
+            assert (len(bodies), client.resources.gate.meters.joined) == (1, 0)
+
+
 def test_head_and_304_of_what_is_not_here_are_answered_before_routing(direct: Client) -> None:
     large: list[tuple[str, dict[str, Any]]] = [("HEAD", {}), ("GET", {"headers": {"if-none-match": "*"}})]
     gate = direct.resources.gate

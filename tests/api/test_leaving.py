@@ -96,6 +96,21 @@ def test_it_goes_on_for_those_who_stay(server: Client, target: str) -> None:
         assert read(client) == answer
 
 
+@pytest.mark.parametrize("target", [STREAMED, FOLLOWED])
+def test_who_leaves_with_a_request_behind_has_left_too(server: Client, target: str) -> None:
+    """The answer under way is not that to the last request; nothing more of it is computed, sent or counted."""
+    meters = server.resources.gate.meters
+    before = sum(each.sizes.total for each in meters.answers.values())
+    with watched("encodings", "sinusoidal") as gate:
+        with closing(connect(server)) as client:
+            client.sendall(ask(target.format(83), last=False) + ask("/health/live"))
+            assert client.recv(1 << 16)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        wait_until(lambda: at_rest(server) and not meters.in_flight)
+        assert gate.blocks < 30  # of some 200 that are computed as they are sent
+    assert sum(each.sizes.total for each in meters.answers.values()) - before < 20e6
+
+
 def test_it_begins_anew_for_who_comes_after_all_have_left(server: Client) -> None:
     path = FOLLOWED.format(82)
     with watched("encodings", "sinusoidal") as gate:

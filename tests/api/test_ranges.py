@@ -113,6 +113,18 @@ def test_a_window_of_a_large_file_computes_its_rows_only(client: Client, monkeyp
     assert asked == [1]
 
 
+@pytest.mark.parametrize("given", ["bytes=0-9", "bytes=-22", "bytes=100000-100099"])
+def test_a_window_that_would_cost_all_is_answered_whole(client: Client, given: str) -> None:
+    """The headers and the directory of an npz hold checksums of everything; above 4 MiB it has no windows."""
+    largest, larger = (f"/v1/encodings/sinusoidal.npz?length={length}&dim=128" for length in (8192, 8193))
+    part, whole = (client.get(target, headers={"range": given}) for target in (largest, larger))
+    assert (part.status_code, part.headers["accept-ranges"]) == (206, "bytes")
+    assert (whole.status_code, whole.headers.get("accept-ranges")) == (200, None)
+    assert len(whole.content) == int(whole.headers["content-length"]) > 8193 * 512
+    assert client.head(largest).headers["accept-ranges"] == "bytes"
+    assert "accept-ranges" not in client.head(larger).headers
+
+
 def test_ranges_are_read_as_windows() -> None:
     assert byte_range(None, None, '"t"', 10) == "whole"
     assert byte_range("bytes=2-3", None, '"t"', 10) == (2, 4)

@@ -13,6 +13,8 @@ from tests.api.requests import GETS_IN_EVERY_FORMAT, Asked
 from tests.clients import Client, in_process, settings
 
 KIB = 1024
+# What an answer of an eighth of the cache has to be used to stay there.
+OFTEN = 4
 FRESH = b'etag: "t"\r\ncache-control: public, max-age=3600\r\n'
 PINNED = b'etag: "t"\r\ncache-control: public, max-age=31536000, immutable\r\n'
 
@@ -28,7 +30,7 @@ def heads() -> Reply:
 
 
 def at(name: bytes, path: bytes = b"/") -> Address:
-    return path + name, "identity"
+    return path + name
 
 
 def test_the_longest_unused_goes_first() -> None:
@@ -55,7 +57,8 @@ def test_a_scan_leaves_what_is_used_again() -> None:
     for name in used:
         cache.keep(name, reply(9 * KIB))
         cache.alias(name, at(name), pinned=True)
-        cache.by_address(at(name))
+        for _ in range(OFTEN):
+            cache.by_address(at(name))
     for number in range(1000):
         cache.keep(b"%d" % number, reply(9 * KIB))
         assert cache.held_bytes <= 80 * KIB
@@ -63,12 +66,31 @@ def test_a_scan_leaves_what_is_used_again() -> None:
     assert [cache.by_request(b"%d" % number) is not None for number in range(990, 1000)] == [False] * 8 + [True] * 2
 
 
+def test_the_larger_has_to_be_used_the_more_often() -> None:
+    """Ten small answers that are used once, then twenty of an eighth of the cache that are used three times each."""
+    cache = ReplyCache(80 * KIB)
+    small = [b"small %d" % number for number in range(10)]
+    for name in small:
+        cache.keep(name, reply(ENTRY_BYTES + 100))
+        cache.by_request(name)
+    for number in range(20):
+        cache.keep(b"%d" % number, reply(9 * KIB))
+        for _ in range(OFTEN - 1):
+            assert cache.by_request(b"%d" % number) is not None
+    assert [name for name in small if cache.by_request(name) is None] == []
+    assert cache.by_request(b"19") is not None
+    for number in range(20, 30):
+        cache.keep(b"%d" % number, reply(9 * KIB))
+    assert cache.by_request(b"19") is not None
+
+
 def test_what_is_used_no_more_makes_room_for_what_is() -> None:
     """Of ten answers used again, three quarters of the bytes hold the last six; the others wait among the new."""
     cache = ReplyCache(80 * KIB)
     for number in range(10):
         cache.keep(b"%d" % number, reply(9 * KIB))
-        cache.by_request(b"%d" % number)
+        for _ in range(OFTEN):
+            cache.by_request(b"%d" % number)
     for number in range(100, 110):
         cache.keep(b"%d" % number, reply(9 * KIB))
     kept = [number for number in range(10) if cache.by_request(b"%d" % number) is not None]
@@ -92,7 +114,7 @@ def test_the_bytes_add_up_whatever_comes() -> None:
         held = [each for queue in (cache._new, cache._again) for each in queue.values()]
         assert sum(each.cost for each in held) == cache.held_bytes <= 80 * KIB
         assert sum(each.cost for each in cache._again.values()) == cache._again_bytes <= 60 * KIB
-        assert sorted(cache._requests) == sorted(address for each in held for address in each.addresses)
+        assert set(cache._requests) == {address for each in held for address in each.addresses}
 
 
 def test_what_is_too_large_for_an_eighth_is_not_kept() -> None:
@@ -128,22 +150,28 @@ def test_a_body_takes_the_place_of_what_was_known_without_it() -> None:
     assert cache.held_bytes == ENTRY_BYTES + 4
 
 
-def test_spellings_are_counted_and_few() -> None:
+def test_spellings_are_counted_and_few_and_the_longest_unused_goes() -> None:
     cache = ReplyCache(80 * KIB)
     cache.keep(b"a", reply(7 * KIB))
     first = cache.by_request(b"a")
     before = cache.held_bytes
     addresses = [at(b"%03d" % number, b"/path") for number in range(2 * MOST_ALIASES)]
-    for address in addresses:
+    popular = at(b"1", b"/popular")
+    coded: Address = (b"/in-gzip", "gzip")
+    for address in (popular, *addresses):
         cache.alias(b"a", address, pinned=False)
+        assert cache.by_address(popular) == (first, False)
     assert [cache.by_address(address) == (first, False) for address in addresses] == (
-        [True] * MOST_ALIASES + [False] * MOST_ALIASES
+        [False] * (MOST_ALIASES + 1) + [True] * (MOST_ALIASES - 1)
     )
-    assert cache.held_bytes == before + MOST_ALIASES * 8
-    cache.alias(b"a", addresses[0], pinned=False)
+    assert cache.held_bytes == before + MOST_ALIASES * 8 + 1
+    cache.alias(b"a", addresses[-1], pinned=False)
     cache.keep(b"a", reply(8 * KIB))
     assert cache.by_request(b"a") is first
+    assert cache.held_bytes == before + MOST_ALIASES * 8 + 1
+    cache.alias(b"a", coded, pinned=False)
     assert cache.held_bytes == before + MOST_ALIASES * 8
+    assert [cache.by_address(popular), cache.by_address(coded)] == [None, (first, False)]
 
 
 def test_long_spellings_push_out_what_is_old() -> None:

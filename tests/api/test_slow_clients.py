@@ -7,14 +7,18 @@ from contextlib import closing, suppress
 
 import pytest
 
+from service.api.meters import Answers
 from tests.api.test_wire import ask, parsed, port_of
 from tests.clients import Client, on_port, settings
 from tests.live import wait_until
 
 # More than the kernel takes on a client's behalf: 20 MB.
 LARGE = "/v1/encodings/sinusoidal.npy?length=40000&dim=128"
+# Kept, so answered at once when asked for again: 26 MB.
+REPEATED = "/v1/encodings/sinusoidal.npy?length=50000&dim=128"
 # Not kept, so sent to each reader by itself: 51 MB.
 STREAMED = "/v1/encodings/sinusoidal.npy?length=100000&dim=128"
+ROUTE = "/v1/encodings/{scheme}.{extension}"
 POST = ("Content-Type: application/json", "Content-Length: 100000")
 
 
@@ -31,6 +35,27 @@ def connected(server: Client, receive_bytes: int = 4096) -> socket.socket:
     opened.settimeout(10)
     opened.connect(("127.0.0.1", port_of(server)))
     return opened
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_repeated_answer_is_counted_when_it_was_taken(server: Client, leaves: bool) -> None:
+    """Or when the client has left, with the bytes that the socket took until then."""
+    whole = server.get(REPEATED).content
+    gate = server.resources.gate
+    sizes = gate.meters.answers.setdefault(("repeated", ROUTE, "GET", 200), Answers()).sizes
+    wait_until(lambda: not server.resources.under_way)
+    server.get(REPEATED)
+    before = sizes.count, sizes.total
+    with closing(connected(server)) as client:
+        client.sendall(ask(REPEATED))
+        client.recv(100, socket.MSG_PEEK)
+        assert (sizes.count, sizes.total) == before
+        if not leaves:
+            assert b"".join(iter(lambda: client.recv(1 << 20), b"")).endswith(whole)
+    wait_until(lambda: sizes.count > before[0])
+    assert sizes.count - before[0] == 1
+    sent = sizes.total - before[1]
+    assert 0 < sent < 20e6 if leaves else sent == len(whole)
 
 
 def test_a_body_that_trickles_is_408(server: Client) -> None:

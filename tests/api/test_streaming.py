@@ -43,7 +43,7 @@ def test_blocks_make_the_same_answer(transport: str, kept_bytes: int, extension:
         wait_until(lambda: client.resources.budget.in_use == 0)
         wait_until(lambda: client.resources.under_way == {})
         assert (client.resources.replies.held_bytes > len(whole.content) // 3) == (kept_bytes > 0)
-        head, again = client.head(target), client.get(target)
+        head, repeated, again = client.head(target), client.head(target), client.get(target)
     assert whole.status_code == streamed.status_code == again.status_code == 200
     assert streamed.content == whole.content == again.content
     assert streamed.headers["etag"] == whole.headers["etag"] == head.headers["etag"]
@@ -54,6 +54,8 @@ def test_blocks_make_the_same_answer(transport: str, kept_bytes: int, extension:
         for reply in (whole, streamed, head, again)
     ]
     assert shown[0] == shown[1] == shown[2] == shown[3]
+    unbuffered = [reply.headers.get("x-accel-buffering") for reply in (streamed, head, repeated)]
+    assert unbuffered == [None if kept_bytes else "no"] * 3
 
 
 @pytest.mark.parametrize("extension", ["npy", "npz", "safetensors", "json"])

@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.formats import FORMATS
-from service.formats.blocks import KEPT_BYTES
+from service.formats import FORMATS, decimals
 from service.formats.errors import CannotHold
-from service.formats.format import BLOCK_BYTES, Binary, _no_rows, type_of
+from service.formats.format import BLOCK_BYTES, KEPT_BYTES, Binary, _no_rows, type_of
 from tests.formats.holding import HOLDING
 from tests.formats.samples import DOCUMENT, FLOATS, arrays_of, rows_of, shapes, specs, written
 
@@ -42,7 +41,9 @@ def test_the_formats_are_these() -> None:
         "png": "image/png",
         "svg": "image/svg+xml",
     }
-    assert [name for name, each in FORMATS.items() if each.ranges == "bytes"] == BINARY
+    ranges = {"npy": "bytes", "npz": "small", "safetensors": "bytes", "bin": "bytes"}
+    assert {name: each.ranges for name, each in FORMATS.items() if each.ranges != "none"} == ranges
+    assert list(ranges) == BINARY
 
 
 @pytest.mark.parametrize("extension", HOLDING)
@@ -149,6 +150,23 @@ def test_chunks_stay_near_the_block_size(extension: str) -> None:
     chunks = list(FORMATS[extension].stream({}, specs({"x": array}), rows_of({"x": array}), block_bytes=4096))
     assert len(chunks) > 60
     assert max(map(len, chunks)) <= 2 * 4096
+
+
+@pytest.mark.parametrize("extension", ["json", "csv"])
+def test_text_is_written_a_little_at_a_time(extension: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """orjson keeps the interpreter to itself meanwhile, and with it whoever answers others."""
+    written_bytes: list[int] = []
+    write = decimals.nested
+
+    def noted(array: NDArray[Any], spelling: decimals.Spelling) -> bytes:
+        written_bytes.append(array.nbytes)
+        return write(array, spelling)
+
+    monkeypatch.setattr(f"service.formats.{extension}_text.nested", noted)
+    array = np.zeros((3000, 256), np.float32)
+    b"".join(FORMATS[extension].stream({}, specs({"x": array}), rows_of({"x": array})))
+    assert sum(written_bytes) == array.nbytes
+    assert max(written_bytes) == decimals.WRITTEN_BYTES
 
 
 @pytest.mark.parametrize("extension", ["json", "npz"])

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.formats import FORMATS
-from service.formats.blocks import KEPT_BYTES
 from service.formats.decimals import finite
 from service.formats.errors import CannotHold
-from service.formats.format import type_of
+from service.formats.format import KEPT_BYTES, type_of
 from tests.formats.samples import DOCUMENT, FLOATS, Spec, arrays_of, rows_of, same, specs, strict, written
 
 
