@@ -6,23 +6,19 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from service.access import new_key
 from service.api.limits import Crowd
-from service.api.resources import Resources
-from service.main import create_app
-from service.settings import Settings
-from tests.deploy.proxied import ALLOWED, Replica, Reply, get, proxied, written
-from tests.live import free_port, live, wait_until
+from tests.deploy.proxied import ALLOWED, Held, Replica, Reply, get, proxied, serving, written
+from tests.live import free_port, wait_until
 from tests.tools import program
 
 pytestmark = pytest.mark.tool
 
+LISTS = "map $http_origin $origin {"
 PAGE, OTHER_PAGE = "https://app.example.org", "http://localhost:5173"
 # 200 KiB and a header of 128 bytes.
 TABLE = "/v1/encodings/sinusoidal.npy?length=400&dim=128"
@@ -31,54 +27,6 @@ LARGE_BYTES = 4_096_000_128
 WORDS = "/v1/encodings/sinusoidal?length=64&dim=8"
 FORMS = ("gzip, deflate, br", "gzip", "br, gzip;q=0.8", "deflate, gzip, zstd", "GZIP")
 FORBIDDEN = ("gzip;q=0", "gzip; q=0.0", "br, gzip;q=0.000, deflate", "GZIP ;Q=0", "x-notgzip", "gzip-not", "br", "")
-
-
-@pytest.fixture
-def replicas() -> Iterator[list[Replica]]:
-    """Three processes; whatever is left of them is killed."""
-    found = [Replica(free_port()) for _ in range(3)]
-    for each in found:
-        each.start()
-    yield found
-    for each in found:
-        if each.process is not None and each.process.poll() is None:
-            each.process.kill()
-            each.process.wait(10)
-
-
-class Held(NamedTuple):
-    """A server in this process."""
-
-    port: int
-    resources: Resources
-
-    def bytes(self) -> int:
-        """How many bytes of answers it holds."""
-        return self.resources.replies.held_bytes
-
-    def rows(self) -> int:
-        """How many stages of work it has done: none for what nothing was computed for."""
-        return sum(each.count for (stage, _), each in self.resources.gate.meters.stages.items() if stage == "compute")
-
-    def answers(self, status: int) -> int:
-        """How many answers with that status it gave."""
-        return sum(count for (_, code), count in self.resources.gate.counts.items() if code == status)
-
-
-@contextlib.contextmanager
-def serving(**changes: Any) -> Iterator[Held]:
-    """One more of them."""
-    settings = Settings.model_validate({"port": 0, "drain_seconds": 0} | changes)
-    app = create_app(settings)
-    with live(app, settings) as server:
-        yield Held(server.port, app.state.resources)
-
-
-@pytest.fixture
-def three() -> Iterator[list[Held]]:
-    """Three of them."""
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(serving()) for _ in range(3)]
 
 
 class Asking:
@@ -227,7 +175,7 @@ def test_an_answer_from_the_cache_is_for_the_page_that_asks(origins: str, listed
     """With several origins those that the configuration lists."""
     with contextlib.ExitStack() as stack:
         ports = [stack.enter_context(serving(cors_origins=origins)).port for _ in range(3)]
-        proxy = stack.enter_context(proxied(ports, tmp_path, f"{listed} {listed};" if listed else ""))
+        proxy = stack.enter_context(proxied(ports, tmp_path, {LISTS: f"{LISTS} {listed} {listed};"} if listed else {}))
         for _ in range(2):
             found = [
                 get(proxy, TABLE, {"Origin": origin} if origin else {}).headers.get(ALLOWED, "")
