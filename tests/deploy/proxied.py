@@ -94,7 +94,7 @@ def get(port: int, path: str, headers: Mapping[str, str] | None = None, method: 
 
 
 def written(ports: list[int], listen: int, folder: Path, changes: Mapping[str, str] = NONE) -> str:
-    """The configuration with this machine's ports, a folder to write in and these changes; the rest as it is shipped."""
+    """The configuration with this machine's ports, a folder to write in and these changes; the rest as shipped."""
     text = CONFIGURATION.read_text(encoding="utf-8")
     for old, new in changes.items():
         assert text.count(old) == 1, old
@@ -118,7 +118,8 @@ def proxied(ports: list[int], folder: Path, changes: Mapping[str, str] = NONE) -
     options = "daemon off; user root;" if os.getuid() == 0 else "daemon off;"
     process = subprocess.Popen([program("nginx"), "-c", str(configuration), "-g", options])
     try:
-        wait_until(lambda: answering(listen), 10)
+        wait_until(lambda: answering(listen) or process.poll() is not None, 10)
+        assert process.poll() is None
         yield listen
     finally:
         process.terminate()

@@ -216,8 +216,9 @@ def test_less_than_an_answer_is_taken_from_one_that_is_kept(three: list[Held], t
         assert (whole.status, whole.cached) == (200, "MISS")
         asked = sum(each.answers(200) + each.answers(206) + each.answers(304) for each in three)
         tag = whole.headers["ETag"]
-        part = get(proxy, TABLE, {"Range": "bytes=1000-1999"})
-        assert (part.status, part.body, part.cached) == (206, whole.body[1000:2000], "HIT")
+        for window, body in (("0-999", whole.body[:1000]), ("-1000", whole.body[-1000:])):
+            part = get(proxy, TABLE, {"Range": f"bytes={window}"})
+            assert (part.status, part.body, part.cached) == (206, body, "HIT")
         head, same = get(proxy, TABLE, method="HEAD"), get(proxy, TABLE, {"If-None-Match": tag})
         assert (head.status, head.body, head.headers["Content-Length"], head.cached) == (200, b"", "204928", "HIT")
         assert (same.status, same.cached) == (304, "HIT")
@@ -251,9 +252,12 @@ def test_too_much_is_told_to_the_client_and_to_no_other_replica(three: list[Held
     tables = [f"/v1/encodings/sinusoidal.npy?length=4&dim=8&base={base}" for base in range(2, 62)]
     pictures = [f"/v1/encodings/rope.svg?length=9&dim=8&base={base}" for base in range(2, 62)]
     with proxied([each.port for each in three], tmp_path) as proxy, Asking(proxy, pictures) as flood:
-        flood.wait_for(20)
+        flood.wait_for(60)
+        before = [each.answers(200) for each in three]
         found = [get(proxy, path).status for path in tables]
         flood.wait_for(20)
+    # None is set aside: each answers its own share.
+    assert all(each.answers(200) > count + 6 for each, count in zip(three, before, strict=True))
     assert found == [200] * len(tables)
     assert flood.errors == []
     assert {reply.status for reply in flood.replies} == {503}
@@ -267,7 +271,8 @@ def test_a_replica_that_failed_its_self_test_is_passed_over(three: list[Held], t
         for base in range(2, 32):
             path = f"/v1/encodings/rope.npy?length=4&dim=8&base={base}"
             assert (get(proxy, path).status, get(proxy, "/health/ready").status) == (200, 200)
-    assert three[1].answers(500) > 5
+    # And set aside.
+    assert three[1].answers(500) >= 3
 
 
 def test_killing_one_of_three_replicas_fails_no_request(replicas: list[Replica], tmp_path: Path) -> None:
@@ -297,7 +302,7 @@ def test_what_is_known_is_answered_when_all_replicas_are_gone(replicas: list[Rep
         for each in replicas:
             each.stop(signal.SIGKILL)
         assert get(proxy, TABLE).body == first.body
-        assert get(proxy, f"{TABLE}&base=7").status in (502, 504)
+        assert get(proxy, f"{TABLE}&base=7").status == 503
 
 
 def test_what_was_known_is_answered_too_when_it_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
