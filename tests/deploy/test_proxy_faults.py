@@ -7,11 +7,13 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.deploy.dockerfile import ROOT
 from tests.deploy.proxied import CONFIGURATION, Held, Replica, get, proxied
 from tests.live import free_port
 
-QUICK = {"proxy_read_timeout 15s": "proxy_read_timeout 1s"}
+QUICK = {"proxy_read_timeout 20s": "proxy_read_timeout 1s"}
 PATHS = [f"/v1/encodings/rope.npy?length=4&dim=8&base={base}" for base in range(2, 42)]
 POSITIONS = {"positions": list(range(2000))}
 
@@ -51,6 +53,15 @@ def test_there_is_time_to_ask_each_of_three_replicas() -> None:
     assert two < seconds("proxy_next_upstream_timeout")
     assert seconds("proxy_read_timeout") < seconds("proxy_cache_lock_timeout")
     assert seconds("proxy_read_timeout") < seconds("proxy_cache_lock_age")
+
+
+def test_the_ingress_waits_as_long() -> None:
+    text = (ROOT / "deploy" / "kubernetes" / "ingress.yaml").read_text(encoding="utf-8")
+    annotations = yaml.safe_load(text)["metadata"]["annotations"]
+    for name in ("connect-timeout", "read-timeout", "next-upstream-timeout"):
+        assert int(annotations[f"nginx.ingress.kubernetes.io/proxy-{name}"]) == seconds(
+            "proxy_" + name.replace("-", "_")
+        )
 
 
 @pytest.mark.tool
