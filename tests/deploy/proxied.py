@@ -11,12 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from service.api.resources import Resources
+from service.main import create_app
+from service.settings import Settings
 from tests.deploy.dockerfile import ROOT
-from tests.live import answering, free_port, wait_until
+from tests.live import answering, free_port, live, wait_until
 from tests.tools import program
 
 ALLOWED = "Access-Control-Allow-Origin"
+NONE: Mapping[str, str] = MappingProxyType({})
 CONFIGURATION = ROOT / "deploy" / "nginx.conf"
 
 
@@ -48,6 +54,34 @@ class Replica:
         return self.process.wait(30)
 
 
+class Held(NamedTuple):
+    """A server in this process."""
+
+    port: int
+    resources: Resources
+
+    def bytes(self) -> int:
+        """How many bytes of answers it holds."""
+        return self.resources.replies.held_bytes
+
+    def rows(self) -> int:
+        """How many stages of work it has done: none for what nothing was computed for."""
+        return sum(each.count for (stage, _), each in self.resources.gate.meters.stages.items() if stage == "compute")
+
+    def answers(self, status: int) -> int:
+        """How many answers with that status it gave."""
+        return sum(count for (_, code), count in self.resources.gate.counts.items() if code == status)
+
+
+@contextmanager
+def serving(**changes: Any) -> Iterator[Held]:
+    """One more of them."""
+    settings = Settings.model_validate({"port": 0, "drain_seconds": 0} | changes)
+    app = create_app(settings)
+    with live(app, settings) as server:
+        yield Held(server.port, app.state.resources)
+
+
 def get(port: int, path: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> Reply:
     """A GET, or a HEAD, on a connection of its own."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
@@ -59,10 +93,12 @@ def get(port: int, path: str, headers: Mapping[str, str] | None = None, method: 
         connection.close()
 
 
-def written(ports: list[int], listen: int, folder: Path, origin: str = "") -> str:
-    """The configuration with this machine's ports, a folder to write in and an origin; the rest as it is shipped."""
+def written(ports: list[int], listen: int, folder: Path, changes: Mapping[str, str] = NONE) -> str:
+    """The configuration with this machine's ports, a folder to write in and these changes; the rest as shipped."""
     text = CONFIGURATION.read_text(encoding="utf-8")
-    text = text.replace("map $http_origin $origin {", f"map $http_origin $origin {{ {origin}")
+    for old, new in changes.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
     for number, port in enumerate(ports, 1):
         text = text.replace(f"server posenc-{number}:8000", f"server 127.0.0.1:{port}")
     text = re.sub(r" *server posenc-\d:8000[^\n]*\n", "", text)  # of fewer than there are
@@ -73,16 +109,17 @@ def written(ports: list[int], listen: int, folder: Path, origin: str = "") -> st
 
 
 @contextmanager
-def proxied(ports: list[int], folder: Path, origin: str = "") -> Iterator[int]:
+def proxied(ports: list[int], folder: Path, changes: Mapping[str, str] = NONE) -> Iterator[int]:
     """nginx before those ports while the block runs; its own port."""
     listen = free_port()
     (folder / "cache").mkdir()
     configuration = folder / "nginx.conf"
-    configuration.write_text(written(ports, listen, folder, origin), encoding="utf-8")
+    configuration.write_text(written(ports, listen, folder, changes), encoding="utf-8")
     options = "daemon off; user root;" if os.getuid() == 0 else "daemon off;"
     process = subprocess.Popen([program("nginx"), "-c", str(configuration), "-g", options])
     try:
-        wait_until(lambda: answering(listen), 10)
+        wait_until(lambda: answering(listen) or process.poll() is not None, 10)
+        assert process.poll() is None
         yield listen
     finally:
         process.terminate()

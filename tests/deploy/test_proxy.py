@@ -6,23 +6,19 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from service.access import new_key
 from service.api.limits import Crowd
-from service.api.resources import Resources
-from service.main import create_app
-from service.settings import Settings
-from tests.deploy.proxied import ALLOWED, Replica, Reply, get, proxied, written
-from tests.live import free_port, live, wait_until
+from tests.deploy.proxied import ALLOWED, Held, Replica, Reply, get, proxied, serving, written
+from tests.live import free_port, wait_until
 from tests.tools import program
 
 pytestmark = pytest.mark.tool
 
+LISTS = "map $http_origin $origin {"
 PAGE, OTHER_PAGE = "https://app.example.org", "http://localhost:5173"
 # 200 KiB and a header of 128 bytes.
 TABLE = "/v1/encodings/sinusoidal.npy?length=400&dim=128"
@@ -31,54 +27,6 @@ LARGE_BYTES = 4_096_000_128
 WORDS = "/v1/encodings/sinusoidal?length=64&dim=8"
 FORMS = ("gzip, deflate, br", "gzip", "br, gzip;q=0.8", "deflate, gzip, zstd", "GZIP")
 FORBIDDEN = ("gzip;q=0", "gzip; q=0.0", "br, gzip;q=0.000, deflate", "GZIP ;Q=0", "x-notgzip", "gzip-not", "br", "")
-
-
-@pytest.fixture
-def replicas() -> Iterator[list[Replica]]:
-    """Three processes; whatever is left of them is killed."""
-    found = [Replica(free_port()) for _ in range(3)]
-    for each in found:
-        each.start()
-    yield found
-    for each in found:
-        if each.process is not None and each.process.poll() is None:
-            each.process.kill()
-            each.process.wait(10)
-
-
-class Held(NamedTuple):
-    """A server in this process."""
-
-    port: int
-    resources: Resources
-
-    def bytes(self) -> int:
-        """How many bytes of answers it holds."""
-        return self.resources.replies.held_bytes
-
-    def rows(self) -> int:
-        """How many stages of work it has done: none for what nothing was computed for."""
-        return sum(each.count for (stage, _), each in self.resources.gate.meters.stages.items() if stage == "compute")
-
-    def answers(self, status: int) -> int:
-        """How many answers with that status it gave."""
-        return sum(count for (_, code), count in self.resources.gate.counts.items() if code == status)
-
-
-@contextlib.contextmanager
-def serving(**changes: Any) -> Iterator[Held]:
-    """One more of them."""
-    settings = Settings.model_validate({"port": 0, "drain_seconds": 0} | changes)
-    app = create_app(settings)
-    with live(app, settings) as server:
-        yield Held(server.port, app.state.resources)
-
-
-@pytest.fixture
-def three() -> Iterator[list[Held]]:
-    """Three of them."""
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(serving()) for _ in range(3)]
 
 
 class Asking:
@@ -227,7 +175,7 @@ def test_an_answer_from_the_cache_is_for_the_page_that_asks(origins: str, listed
     """With several origins those that the configuration lists."""
     with contextlib.ExitStack() as stack:
         ports = [stack.enter_context(serving(cors_origins=origins)).port for _ in range(3)]
-        proxy = stack.enter_context(proxied(ports, tmp_path, f"{listed} {listed};" if listed else ""))
+        proxy = stack.enter_context(proxied(ports, tmp_path, {LISTS: f"{LISTS} {listed} {listed};"} if listed else {}))
         for _ in range(2):
             found = [
                 get(proxy, TABLE, {"Origin": origin} if origin else {}).headers.get(ALLOWED, "")
@@ -268,8 +216,9 @@ def test_less_than_an_answer_is_taken_from_one_that_is_kept(three: list[Held], t
         assert (whole.status, whole.cached) == (200, "MISS")
         asked = sum(each.answers(200) + each.answers(206) + each.answers(304) for each in three)
         tag = whole.headers["ETag"]
-        part = get(proxy, TABLE, {"Range": "bytes=1000-1999"})
-        assert (part.status, part.body, part.cached) == (206, whole.body[1000:2000], "HIT")
+        for window, body in (("0-999", whole.body[:1000]), ("-1000", whole.body[-1000:])):
+            part = get(proxy, TABLE, {"Range": f"bytes={window}"})
+            assert (part.status, part.body, part.cached) == (206, body, "HIT")
         head, same = get(proxy, TABLE, method="HEAD"), get(proxy, TABLE, {"If-None-Match": tag})
         assert (head.status, head.body, head.headers["Content-Length"], head.cached) == (200, b"", "204928", "HIT")
         assert (same.status, same.cached) == (304, "HIT")
@@ -303,9 +252,12 @@ def test_too_much_is_told_to_the_client_and_to_no_other_replica(three: list[Held
     tables = [f"/v1/encodings/sinusoidal.npy?length=4&dim=8&base={base}" for base in range(2, 62)]
     pictures = [f"/v1/encodings/rope.svg?length=9&dim=8&base={base}" for base in range(2, 62)]
     with proxied([each.port for each in three], tmp_path) as proxy, Asking(proxy, pictures) as flood:
-        flood.wait_for(20)
+        flood.wait_for(60)
+        before = [each.answers(200) for each in three]
         found = [get(proxy, path).status for path in tables]
         flood.wait_for(20)
+    # None is set aside: each answers its own share.
+    assert all(each.answers(200) > count + 6 for each, count in zip(three, before, strict=True))
     assert found == [200] * len(tables)
     assert flood.errors == []
     assert {reply.status for reply in flood.replies} == {503}
@@ -319,7 +271,8 @@ def test_a_replica_that_failed_its_self_test_is_passed_over(three: list[Held], t
         for base in range(2, 32):
             path = f"/v1/encodings/rope.npy?length=4&dim=8&base={base}"
             assert (get(proxy, path).status, get(proxy, "/health/ready").status) == (200, 200)
-    assert three[1].answers(500) > 5
+    # And set aside.
+    assert three[1].answers(500) >= 3
 
 
 def test_killing_one_of_three_replicas_fails_no_request(replicas: list[Replica], tmp_path: Path) -> None:
@@ -349,7 +302,7 @@ def test_what_is_known_is_answered_when_all_replicas_are_gone(replicas: list[Rep
         for each in replicas:
             each.stop(signal.SIGKILL)
         assert get(proxy, TABLE).body == first.body
-        assert get(proxy, f"{TABLE}&base=7").status in (502, 504)
+        assert get(proxy, f"{TABLE}&base=7").status == 503
 
 
 def test_what_was_known_is_answered_too_when_it_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
