@@ -80,6 +80,8 @@ def converted(reading: Reading, block: Block, label: str | None, full: Block | N
     if kept and block.rope_type == "llama3":
         unscaled = slides and pattern is not None and not pattern.scaled
         return Converted(_plain(block) if unscaled else block, notes=tuple(notes))
+    if block.rope_type == "proportional":
+        return Converted(_proportional(reading, block, label), notes=tuple(notes))
     if not kept:
         return Converted(_dropped(reading, block, notes), notes=tuple(notes))
     return _scaled(reading, block, row, Kind(label if slides else None, None, pattern=pattern), notes)
@@ -99,10 +101,23 @@ def _written(reading: Reading, block: Block, row: Mapping[str, Any], notes: list
 
 def _dropped(reading: Reading, block: Block, notes: list[str]) -> Block:
     """The block without a scaling that the converter has no key for; what is no scaling of it stays."""
-    if block.rope_type in ("default", "ntk_alpha", "proportional"):
+    if block.rope_type in ("default", "ntk_alpha"):
         return block
     notes.append(f"llama.cpp's converter writes no {block.rope_type} for {reading.type.name}: its files turn unscaled")
     return _plain(block)
+
+
+def _proportional(reading: Reading, block: Block, label: str | None) -> Block:
+    """Gemma 4's share of a head: the converter writes the divisors of pairs, so large for the rest that none turns."""
+    pairs = head_width(reading, label).value // 2
+    turned = min(pairs, int(pairs * (block.value("partial_rotary_factor") or 1)))
+    kind = block.keys["rope_type"]
+    keys = {name: value for name, value in _plain(block).keys.items() if name != "partial_rotary_factor"}
+    divisors = kind.replaced([1.0] * turned + [ALL_BUT_STILL] * (pairs - turned))
+    return replace(block, keys={**keys, "rope_type": kind.replaced("divisors"), "divisors": divisors})
+
+
+ALL_BUT_STILL = 1e30
 
 
 def _plain(block: Block) -> Block:

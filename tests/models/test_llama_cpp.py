@@ -128,3 +128,18 @@ def test_an_origin_is_in_the_configuration() -> None:
     assert found.parameters["factor"].key == "/rope_scaling/factor"
     assert (found.parameters["beta_fast"].source, found.parameters["beta_fast"].key) == ("class default", "/model_type")
     assert found.parameters["rope_type"].source == "config"
+
+
+def test_the_share_of_gemma_4() -> None:
+    """conversion/gemma.py: [1.0] * n_rot_full + [1e30] * n_unrot_full; in the file they are float32."""
+    full = use("gemma4_text", "full_attention", options=GGML)
+    assert values(full)["divisors"] == [1.0] * 64 + [1e30] * 192
+    header = {
+        "general.architecture": "gemma4",
+        "gemma4.rope.dimension_count": 512,
+        "gemma4.rope.freq_base": 1e6,
+        "gemma4.attention.sliding_window": 0,
+    }
+    tensor = [1.0] * 64 + [1.0000000150474662e30] * 192
+    (found,) = resolve({**header, "rope_freqs.weight": tensor}).uses
+    assert frequencies(found).tobytes() == frequencies(full).tobytes()
