@@ -22,7 +22,7 @@ from service.models.gguf_architectures import (
     REFUSED,
     WITHOUT,
 )
-from service.models.gguf_header import Header, unread, use_of
+from service.models.gguf_header import Header, refuse_other_prefix, refuse_uneven_heads, unread, use_of
 from service.models.gguf_layers import Kind, layers_of
 from service.models.gguf_masks import masks_of
 from service.models.gguf_rotary import turning
@@ -60,6 +60,8 @@ def gguf_plan(config: Mapping[str, Any], context: Context) -> Plan:
         hint = f"; nearest are {', '.join(near)}" if near else ""
         raise Refusal(place, "unknown", f"{echo(name)} is no architecture known here{hint}")
     read = Header(header, where, name)
+    refuse_other_prefix(read)
+    refuse_uneven_heads(read)
     notes = ("read as a GGUF header: the numbers are those of llama.cpp", *_notes(read), *unread(read))
     return Plan(model_type=name, preset="llama.cpp", uses=tuple(_uses(read, context)), notes=notes)
 
@@ -68,10 +70,20 @@ def _notes(header: Header) -> list[str]:
     """What deserves saying of the architecture, and of blocks that are no layers."""
     name = header.type.name
     found = [NOTES[name]] if name in NOTES else []
+    if name == "llama4" and _windows_off(header):
+        found.append(
+            "llama.cpp means all layers to turn where attention.sliding_window is 0; its code leaves out the last"
+        )
     further = header.count("nextn_predict_layers", 0)
     if further is not None and further.value and header.count("block_count") is not None:
         found.append(f"the last {further.value} of block_count predict further tokens: they are in no list of layers")
     return found
+
+
+def _windows_off(header: Header) -> bool:
+    """Whether the header turns windows off, by one of size 0."""
+    size = header.count("attention.sliding_window", 0)
+    return size is not None and size.value == 0
 
 
 def _uses(header: Header, context: Context) -> list[Use]:

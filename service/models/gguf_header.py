@@ -49,11 +49,21 @@ class Header(Reading):
 
     def count(self, key: str, low: int = 1) -> Value | None:
         found = self.value(key)
-        if found is not None and key in BY_LAYER and isinstance(found.value, list) and found.value:
-            found = Value(
-                max(found.value, key=lambda each: each if isinstance(each, int) else 0), found.source, found.key
-            )
+        if found is not None and key in BY_LAYER and isinstance(found.value, list):
+            found = found.replaced(max(self.by_layer(found)))
         return None if found is None else whole(found, low)
+
+    def by_layer(self, found: Value) -> list[int]:
+        """Whole numbers, one for each block: llama.cpp loads no file with more or fewer."""
+        entries, blocks = found.value, self.count("block_count")
+        if blocks is not None and len(entries) != blocks.value:
+            detail = (
+                f"{found.key[1:]} has {len(entries)} entries, and block_count is {blocks.value}: one a layer is needed"
+            )
+            raise Refusal(found.key, "shape", detail, limit=blocks.value, requested=len(entries))
+        if not entries:
+            raise Refusal(found.key, "shape", f"{found.key[1:]} is an empty list; a number for each layer is needed")
+        return [whole(Value(each, found.source, f"{found.key}/{at}"), 0).value for at, each in enumerate(entries)]
 
     def real(self, key: str) -> Value | None:
         found = self.value(key)
@@ -99,6 +109,35 @@ def unread(header: Header) -> list[str]:
 
 # Keys that are held against the known ones, and those that are named.
 MOST_COMPARED, MOST_NOTES = 64, 8
+
+
+def refuse_other_prefix(header: Header) -> None:
+    """Refuses a header whose keys are all of another architecture than it names: none of them would be read."""
+    name = header.type.name
+    prefixes = [str(key).partition(".")[0] for key in header.document if str(key) != "general.architecture"]
+    other = next((each for each in prefixes if each != name and each in KNOWN), None)
+    if other is not None and name not in prefixes:
+        detail = f"general.architecture is {name}, whose keys begin with {name}., and the keys here are {other}.'s"
+        raise Refusal(header.at("general.architecture"), "conflict", f"{detail}: one of the two is wrong")
+
+
+def refuse_uneven_heads(header: Header) -> None:
+    """Refuses heads that keys and values cannot be shared among; a layer of none has no attention."""
+    found = [header.value(key) for key in BY_LAYER]
+    if found[0] is None or found[1] is None:
+        return
+    lists = [
+        header.by_layer(each) if isinstance(each.value, list) else [whole(each, 0).value] for each in found if each
+    ]
+    most = max(len(each) for each in lists)
+    heads, shared = (each * most if len(each) == 1 else each for each in lists)
+    for layer, (queries, keys) in enumerate(zip(heads, shared, strict=True)):
+        if keys and queries % keys:
+            at = f" of layer {layer}" if most > 1 else ""
+            detail = (
+                f"{queries} heads{at} cannot share {keys} heads of keys: head_count must be a multiple of head_count_kv"
+            )
+            raise Refusal(found[1].key, "conflict", detail)
 
 
 def use_of(header: Header, encoding: str, **more: Any) -> Use:

@@ -9,13 +9,14 @@ from service.engine.errors import Refusal
 from service.engine.numbers.reals import geometric
 from service.models.addresses import ask
 from service.models.context import Context
-from service.models.gguf_architectures import DEFAULT_BASE, INTERLEAVED, LATENT, NORMAL, SECTIONED
+from service.models.gguf_architectures import DEFAULT_BASE, INTERLEAVED, LATENT, NORMAL, SECTIONED, SECTIONS
 from service.models.gguf_header import Header, use_of
 from service.models.gguf_layers import Kind, kinds
 from service.models.gguf_masks import masks_of, window_of
 from service.models.gguf_scaling import reads, scaling
 from service.models.gguf_temperatures import temperature
 from service.models.plan import Address, Use, Value
+from service.models.reading import kind as json_kind
 from service.models.reading import whole
 
 
@@ -41,7 +42,7 @@ def _rotary(header: Header, context: Context, kind: Kind) -> Use:
     turned = parameters.get("rotary_dim", parameters["dim"])
     parameters["base"] = _base(header, kind)
     facts: dict[str, Any] = {}
-    notes: list[str] = []
+    notes = _narrower(parameters)
     parameters |= scaling(header, kind, turned.value, facts, notes)
     parameters["pairing"] = header.code(_pairing(header, facts, notes))
     if "rotary_dim" in parameters and _last(header):
@@ -70,6 +71,17 @@ def _rotary(header: Header, context: Context, kind: Kind) -> Use:
         window=window_of(header, kind)[0],
         addresses=addresses,
     )
+
+
+def _narrower(parameters: dict[str, Value]) -> list[str]:
+    """A width that the header has in its sections alone, as those of Qwen 3.5 add up to a quarter of a head."""
+    turned = parameters.get("rotary_dim")
+    if turned is None or not turned.key.endswith("dimension_sections"):
+        return []
+    return [
+        f"rope.dimension_count is missing: {turned.value} channels turn, those of the sections; of such a file "
+        f"llama.cpp would turn all {parameters['dim'].value}"
+    ]
 
 
 def _without(parameters: dict[str, Value], *names: str) -> dict[str, Value]:
@@ -135,7 +147,7 @@ def _trained_base(header: Header) -> Value:
 def _pairing(header: Header, facts: dict[str, Any], notes: list[str]) -> str:
     """Which channels turn together; sections make halves of what has none by itself."""
     name = header.type.name
-    sections = header.value("rope.dimension_sections") if name in SECTIONED else None
+    sections = _sections(header)
     if sections is not None and any(_section_sizes(sections)):
         facts["mrope_section"] = sections.value
         facts["section_rule"] = "interleaved-ggml" if name in INTERLEAVED else "chunked"
@@ -160,13 +172,15 @@ def _widths(header: Header, kind: Kind) -> dict[str, Value]:
     """The head's width and how much of it turns; sliding layers may have widths of their own."""
     turned = _width(header, "rope.dimension_count", local=kind.slides)
     width = _width(header, "attention.key_length", local=kind.slides)
-    sections = header.value("rope.dimension_sections") if header.type.name in SECTIONED else None
-    if turned is None and sections is not None:
-        turned = Value(2 * sum(_section_sizes(sections)), "rewritten", sections.key)
+    sections = _sections(header)
+    if turned is None and sections is not None and header.type.name in INTERLEAVED:
+        turned = sections.replaced(2 * sum(_section_sizes(sections)))
     if header.type.name in LATENT and turned is not None:
         return {"dim": turned}
     if width is None and header.count("embedding_length") is not None:
         width = _head(header)
+    if width is None and turned is None and sections is not None:
+        width = sections.replaced(2 * sum(_section_sizes(sections)))
     if width is None and turned is None:
         header.wanted("rope.dimension_count")
     width = width or turned
@@ -202,7 +216,29 @@ def _width(header: Header, name: str, *, local: bool) -> Value | None:
     return header.count(name) if own is None else own
 
 
+def _sections(header: Header) -> Value | None:
+    """The pairs of each axis, of an architecture that reads them; those that turn by axes alone do not load without."""
+    name = header.type.name
+    found = header.value("rope.dimension_sections") if name in SECTIONED else None
+    if name not in (*SECTIONS, *INTERLEAVED) or (found is not None and any(_section_sizes(found))):
+        return found
+    full = f"{name}.rope.dimension_sections"
+    said = "is missing" if found is None else "has no pairs"
+    detail = f"{full} {said}: llama.cpp turns by axes here, and needs the pairs of each, such as [16, 24, 24, 0]"
+    raise Refusal(header.at(full), "missing" if found is None else "out_of_range", detail)
+
+
 def _section_sizes(sections: Value) -> list[int]:
-    if not isinstance(sections.value, list) or not 1 <= len(sections.value) <= 4:
-        raise Refusal(sections.key, "type", "rope.dimension_sections must be a list of one to four pairs")
+    """The pairs of each axis; llama.cpp throws at a list of another length than four."""
+    if not isinstance(sections.value, list):
+        detail = f"rope.dimension_sections is {json_kind(sections.value)}; a list of four numbers of pairs is needed"
+        raise Refusal(sections.key, "type", detail)
+    if len(sections.value) != AXES:
+        detail = (
+            f"rope.dimension_sections has {len(sections.value)} entries; llama.cpp needs {AXES}, 0 for an axis of none"
+        )
+        raise Refusal(sections.key, "shape", detail, limit=AXES, requested=len(sections.value))
     return [whole(Value(each, sections.source, sections.key), 0, 4096).value for each in sections.value]
+
+
+AXES = 4

@@ -92,12 +92,16 @@ def _divided(header: Header, freqs: list[Any], said: str, factor: Value | None) 
         detail = "rope_freqs.weight beside rope.scaling.type yarn: no scheme here has both; leave one of them out"
         raise Refusal(place, "conflict", detail)
     louder = _amplitude(header)
-    found = Value(freqs, "config", place)
+    found = Value([1e30 if each == STILL_IN_FLOAT32 else each for each in freqs], "config", place)
     if said != "none" and factor is not None and factor.value != 1:
         numbers = [numeric(Value(each, "config", f"{place}/{index}")) for index, each in enumerate(freqs)]
         found = found.replaced([float(each.value) * float(factor.value) for each in numbers])
     more = {} if louder is None else {"attention_factor": louder}
     return {"rope_type": found.replaced("divisors"), "divisors": found, **more}
+
+
+# What Gemma 4's files divide pairs by that do not turn, 1e30, as float32 has it: the same number there.
+STILL_IN_FLOAT32 = 1.0000000150474662e30
 
 
 def _tensors(header: Header, said: str) -> list[str]:

@@ -32,7 +32,7 @@ class ModelType:
     nullable: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=5)
+@lru_cache(maxsize=6)
 def _table(name: str) -> Mapping[str, Any]:
     content: Mapping[str, Any] = json.loads((files("service.models.facts") / f"{name}.json").read_text("utf-8"))
     return content
@@ -53,6 +53,12 @@ def roles() -> Mapping[str, str]:
 def vllm() -> Mapping[str, Any]:
     """What was read in vLLM's code: the types that it has a class of its own for, and what is different there."""
     return _table("vllm")
+
+
+def llama_cpp() -> Mapping[str, Mapping[str, Any]]:
+    """What llama.cpp's converter makes of each type that it has a class for."""
+    found: Mapping[str, Mapping[str, Any]] = _table("llama_cpp")["types"]
+    return found
 
 
 def rotation(name: str) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from service.models.addresses import Asked, ask
 from service.models.context import Context
 from service.models.layer_rules import failing, numbers_of, turning
 from service.models.layers import WITHOUT_ATTENTION, layer_types, of_kinds
+from service.models.llama_cpp import Converted, converted, without_windows
 from service.models.per_layer import Entry, entries, of_layer, same
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading
@@ -54,7 +55,8 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
         elif block is None or not group.turns:
             uses.append(_without(layer, context, group))
         else:
-            uses.append(_with(layer, context, group, block, notes))
+            told = converted(layer, block, group.label, found.blocks.get("full_attention"))
+            uses.append(_with(layer, context, group, told, notes))
     return of_stacks(reading, context, uses)
 
 
@@ -95,9 +97,7 @@ def _crossing(reading: Reading) -> tuple[int, ...]:
 
 def _block_of(reading: Reading, blocks: Mapping[str | None, Block | None], group: Group) -> Block | None:
     rule = reading.type.rule
-    if group.label in WITHOUT_ATTENTION or group.label in rule.get("unturned", ()):
-        return None
-    if group.label in rule.get("unturned_if_sliding", ()) and reading.integer("sliding_window", 0) is not None:
+    if group.label in WITHOUT_ATTENTION or _still(reading, group):
         return None
     if rule.get("turns") == "none":
         return None
@@ -110,6 +110,16 @@ def _block_of(reading: Reading, blocks: Mapping[str | None, Block | None], group
         return blocks[None]
     detail = f"the RoPE block has no {label}: it has {', '.join(str(each) for each in blocks)}"
     raise Refusal(reading.at("rope_parameters") + f"/{label}", "missing", detail)
+
+
+def _still(reading: Reading, group: Group) -> bool:
+    """Whether layers of this kind do not turn beside others that slide; where llama.cpp has no such, all turn."""
+    if without_windows(reading):
+        return False
+    rule = reading.type.rule
+    if group.label in rule.get("unturned_if_sliding", ()):
+        return reading.integer("sliding_window", 0) is not None
+    return group.label in rule.get("unturned", ())
 
 
 def _condition(reading: Reading, condition: Mapping[str, Any]) -> bool:
@@ -143,7 +153,8 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
     )
 
 
-def _with(reading: Reading, context: Context, group: Group, block: Block, notes: tuple[str, ...]) -> Use:
+def _with(reading: Reading, context: Context, group: Group, told: Converted, notes: tuple[str, ...]) -> Use:
+    block, notes = told.block, (*notes, *told.notes)
     parameters, extra = parameters_of(reading, group.label, block, context)
     if "offset" in context.whole:
         parameters = {**parameters, "offset": Value(context.whole["offset"], "class default", reading.where or "/")}
@@ -167,7 +178,7 @@ def _with(reading: Reading, context: Context, group: Group, block: Block, notes:
         layer_type=group.label,
         layers=group.layers,
         parameters=parameters,
-        facts={**_facts(reading, tables, block, axes), **_label(reading, group), **facts},
+        facts={**_facts(reading, tables, block, axes), **told.facts, **_label(reading, group), **facts},
         notes=(*notes, *extra, *said, *more, *_told(reading, context, group), *_notes(reading, tables)),
         window=window,
         addresses=addresses,

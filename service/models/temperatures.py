@@ -5,6 +5,7 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
+from service.models.llama_cpp import row_of
 from service.models.plan import Address, Value
 from service.models.reading import Reading, kind, numeric, pointer
 from service.models.rope_keys import Block
@@ -18,6 +19,8 @@ def temperature_of(reading: Reading, block: Block | None, context: Context, *, t
     schedule = reading.type.rule.get("temperature")
     if schedule == "llama4":
         return NONE if turned else _llama4(reading, context)
+    if (row_of(reading) or {}).get("cold"):
+        return {}, {}, (f"llama.cpp's converter writes no temperature for {reading.type.name}: its files have none",)
     if schedule == "ministral3" and block is not None:
         return _ministral(reading, block, context)
     if schedule == "log-n":

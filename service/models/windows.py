@@ -4,6 +4,7 @@ from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.layers import of_kinds
+from service.models.llama_cpp import without_windows
 from service.models.nearest import echo
 from service.models.plan import Address, Value, Window
 from service.models.reading import Reading
@@ -24,6 +25,8 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
     """The window of layers of a type, and the key that it comes from."""
     rule = reading.type.rule
     label = label if of_kinds(reading) else None
+    if without_windows(reading) and not sees_both(reading, context):
+        return None, None  # llama.cpp has no windows for its architecture
     if label == "chunked_attention":
         size = reading.integer("attention_chunk_size")
         return (None, None) if size is None else (Window("chunked", size.value), size)

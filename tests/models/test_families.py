@@ -170,8 +170,8 @@ def test_the_axes_of_a_header() -> None:
         assert {key: array.tobytes() for key, array in ours.items()} == {
             key: array.tobytes() for key, array in others.items()
         }
-    assert "axes" not in sectioned("qwen2vl", [16, 24, 24], rope__scale_linear=2.0).addresses
-    odd = sectioned("qwen2vl", [16, 24, 4], rope__dimension_count=128)
+    assert "axes" not in sectioned("qwen2vl", [16, 24, 24, 0], rope__scale_linear=2.0).addresses
+    odd = sectioned("qwen2vl", [16, 24, 4, 0], rope__dimension_count=128)
     assert any("no address has these sections" in note for note in odd.notes)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from service.engine.errors import Refusal
 from service.models import Use, resolve
-from service.models.gguf_architectures import KNOWN, REFUSED
+from service.models.gguf_architectures import INTERLEAVED, KNOWN, REFUSED, SECTIONS
 from tests.models.plans import values
 
 TABLE = json.loads((Path(__file__).parent / "llama_cpp.json").read_text())["architectures"]
@@ -34,7 +34,8 @@ YARN: dict[str, Any] = {
 
 
 def header(name: str, **keys: Any) -> dict[str, Any]:
-    own = {f"{name}.{key}": value for key, value in {**SIZES, **keys}.items() if value is not None}
+    axes = {"rope.dimension_sections": [2, 3, 3, 0]} if name in (*SECTIONS, *INTERLEAVED) else {}
+    own = {f"{name}.{key}": value for key, value in {**SIZES, **axes, **keys}.items() if value is not None}
     return {"general.architecture": name, **own}
 
 

@@ -315,7 +315,11 @@ def test_llama_cpp() -> None:
     yarn = {"type": "yarn", "factor": 2.0, "truncate": False}
     assert values(use("llama", rope_scaling=yarn, options=GGML))["truncate"] is True
     assert "output_pairing" not in values(use("deepseek_v3", options=GGML))
-    assert refusal("llama", rope_scaling={"type": "dynamic", "factor": 2.0}, options=GGML).code == "conflict"
+    dynamic = {"type": "dynamic", "factor": 2.0}
+    assert refusal("helium", rope_scaling=dynamic, options=GGML).code == "conflict"
+    dropped = use("llama", rope_scaling=dynamic, options=GGML)
+    assert values(dropped)["rope_type"] == "default"
+    assert any("writes no dynamic for llama: its files turn unscaled" in note for note in dropped.notes)
 
 
 def test_addresses_answer_with_what_the_model_computes() -> None:

@@ -31,7 +31,7 @@ from service.models.families.towers import (
 from service.models.families.uses import also, code, learned, none, use_of
 from service.models.families.windows import beit, levit, swin, swin_v2
 from service.models.plan import Address, Use, Value
-from service.models.reading import Reading, kind, whole
+from service.models.reading import Reading, kind, numeric, pointer, whole
 from service.models.sizes import numbers
 
 Special = Callable[[Reading, Context], Iterator[Use]]
@@ -77,7 +77,11 @@ def mpt(reading: Reading, context: Context) -> Iterator[Use]:
     notes = [f"{', '.join(unread)} {'are' if len(unread) > 1 else 'is'} read by nothing"] if unread else []
     if reading.document.get("learned_pos_emb"):
         notes.append("learned_pos_emb is read by nothing")
-    if block.get("alibi_bias_max", 8) != 8:
+    most = block.get("alibi_bias_max")
+    if reading.preset in ("vllm", "llama.cpp") and most is not None:
+        place = pointer(reading.at("attn_config"), "alibi_bias_max")
+        parameters["alibi_bias_max"] = numeric(Value(most, "config", place))
+    elif most not in (None, 8):
         notes.append("alibi_bias_max is read by nothing: the class uses 8")
     use = use_of(
         reading, "biases/alibi", "text-attention", parameters, {"heads": heads.value}, notes, length=context.length
