@@ -14,6 +14,7 @@ from service.models.nearest import echo, nearest
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
 from service.models.rope_checks import (
+    SCALED_FOR,
     WORDS,
     failing,
     no_object,
@@ -42,7 +43,6 @@ FLAGS = ("truncate", "mrope_interleaved", "interleaved", "finetuned")
 TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
 # Keys of a block that are held against the known ones, those that are named, and pairs of the widest head.
 MOST_UNKNOWN, MOST_NOTES, MOST_PAIRS = 64, 8, 512
-SCALED_FOR = ("llama3", "yarn", "longrope")
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,8 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
     if not stated and found["rope_type"].value == "yarn":
         _refuse_yarn_without_factor(found["rope_type"])
     if theta is not None:
-        beside = reading.document.get(theta.key.rpartition("/")[2])
+        name = theta.key.rpartition("/")[2]
+        beside = reading.document.get(name) if theta.key == reading.at(name) else None
         if "rope_theta" not in found:
             found["rope_theta"] = theta
         elif beside is not None and beside != found["rope_theta"].value:
@@ -269,7 +270,7 @@ def _refuse_lacking(reading: Reading, found: Keys) -> None:
 def _share(reading: Reading, *, nested: bool) -> Value | None:
     """`partial_rotary_factor` from outside the block."""
     rule = reading.type.rule
-    if nested and rule.get("block") == "by-label":
+    if nested and rule.get("block") in ("by-label", "sliding-base"):
         return None
     if "partial_forced" in rule:
         return Value(rule["partial_forced"], "class default", reading.at("partial_rotary_factor"))
@@ -277,6 +278,8 @@ def _share(reading: Reading, *, nested: bool) -> Value | None:
     given = None if rule.get("partial_by_layer") else reading.document.get(key)
     if given is not None:
         return numeric(Value(given, "config", reading.at(key)))
+    if key in reading.document and "partial" in rule and "partial_of" not in rule:
+        return None  # null is not nothing: the class's own share is for a file without the key
     width = rule.get("partial_of")
     if width and not (rule.get("partial_lost") and reading.object("rope_scaling")):
         turned = reading.integer(width[0])
@@ -289,7 +292,8 @@ def _share(reading: Reading, *, nested: bool) -> Value | None:
 
 
 def _trained_length(reading: Reading, found: Keys, *, nested: bool) -> None:
-    top = None if nested else reading.integer("original_max_position_embeddings")
+    lost = nested or reading.type.rule.get("trained_in_block")
+    top = None if lost else reading.integer("original_max_position_embeddings")
     if top is not None:
         found["original_max_position_embeddings"] = top
     elif "original_max_position_embeddings" not in found:
