@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from service.engine.errors import Refusal
+from service.models.hybrid_layers import HYBRIDS
 from service.models.nearest import echo
 from service.models.plan import Value
 from service.models.reading import MOST_LAYERS, Reading, whole
@@ -209,12 +210,6 @@ def _flint(reading: Reading, _rule: Rule) -> list[str]:
     return [FULL if layer < 2 or layer % 4 == 1 or layer == count - 1 else SLIDING for layer in range(count)]
 
 
-def _zamba2(_reading: Reading, _rule: Rule) -> list[str]:
-    """The 54 layers that the class assumes, whatever `num_hidden_layers` says."""
-    m, h = "linear_attention", "hybrid"
-    return [m, *([m] * 5 + [h]) * 7, *[m] * 4, h, *[m] * 3, h, m, m]
-
-
 def _lfm3(reading: Reading, _rule: Rule) -> list[str]:
     kinds = {2: FULL, 0: SLIDING}
     return [kinds.get(layer % 4, "conv") if layer else "conv" for layer in range(reading.layers())]
@@ -244,7 +239,7 @@ RULES: Mapping[str, Callable[[Reading, Rule], list[str]]] = {
     "from-any": _any_from,
     "blocks": _blocks,
     "flint": _flint,
-    "zamba2": _zamba2,
     "lfm3": _lfm3,
     "dots3": _dots3,
+    **HYBRIDS,
 }

@@ -9,6 +9,7 @@ from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
+from service.models.hybrid_layers import refuse_other_count
 from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class
 from service.models.misspelt import misspelt
 from service.models.multimodal import with_positions
@@ -172,6 +173,8 @@ def _refuse_member(reading: Reading) -> None:
         found = reading.find(key)
         if found is not None and found.value == value:
             raise Refusal(found.key, "unsupported", f"{key} is {value}: {detail}")
+    for key, entries in reading.type.rule.get("entries_by_layer", {}).items():
+        refuse_other_count(reading, key, entries)
 
 
 def _unknown(reading: Reading, context: Context, depth: int) -> Use:

@@ -228,7 +228,7 @@ def test_olmo3_keeps_the_default_base_of_sliding_layers() -> None:
 
 def test_nested_blocks() -> None:
     nested = {"full_attention": {"rope_theta": 7.0}, "sliding_attention": None}
-    layers = {"layer_types": ["full_attention", "sliding_attention"] * 3}
+    layers: dict[str, Any] = {"layer_types": ["full_attention", "sliding_attention"] * 3}
     blocks = {**nested, "rope_type": "linear"}
     found = {each.layer_type: each for each in plan("mellum", rope_parameters=blocks, **layers).uses}
     assert values(found["full_attention"])["base"] == 7.0
