@@ -45,7 +45,7 @@ def test_the_layers_that_attend(name: str) -> None:
     model_type = CONFIGS[name]["model_type"]
     owner = library("transformers.models.moonshine_streaming.configuration_moonshine_streaming")
     known = library("transformers").CONFIG_MAPPING
-    made = known.get(model_type, owner.MoonshineStreamingEncoderConfig)
+    made = owner.MoonshineStreamingEncoderConfig if "encoder" in model_type else known[model_type]
     try:
         config = made(**given)
     except Exception:  # whatever stops the library must stop the plan
