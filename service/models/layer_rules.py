@@ -157,6 +157,9 @@ def _exaone(reading: Reading, _rule: Rule) -> list[str]:
     pattern = reading.find("sliding_window_pattern")
     n = 4 if pattern is None else pattern.value
     if pattern is not None and isinstance(n, str):
+        odd = next((letter for letter in n if letter not in "LG"), None)
+        if odd is not None or not n:
+            raise Refusal(pattern.key, "choice", f"sliding_window_pattern is {echo(n)!r}; letters L and G would do")
         # "LLLG": one letter a layer, G for global.
         return [FULL if n[layer % len(n)] == "G" else SLIDING for layer in range(reading.layers())]
     whole = reading.needed("sliding_window_pattern") if pattern is not None else Value(4, "class default", "")
@@ -201,6 +204,10 @@ def _blocks(reading: Reading, _rule: Rule) -> list[str]:
     """Recurrent Gemma: `block_types` in turn; attention is local."""
     blocks = reading.list_of("block_types")
     names = ["recurrent"] if blocks is None or not blocks.value else blocks.value
+    for place, each in enumerate(names):
+        if each not in ("recurrent", "attention"):
+            where = f"{blocks.key}/{place}" if blocks is not None else reading.at("block_types")
+            raise Refusal(where, "choice", f"a block is {echo(each)}; recurrent and attention are known")
     count = reading.layers()
     return ["linear_attention" if names[layer % len(names)] == "recurrent" else SLIDING for layer in range(count)]
 

@@ -240,9 +240,9 @@ def _assumed_part(
 
 
 def _passed_down(reading: Reading, key: str) -> dict[str, Any]:
-    """What the whole tells a part."""
+    """What the whole tells a part: numbers."""
     told = reading.type.rule.get("passes", {}).get(key, {})
-    values = {name: reading.find(own) for name, own in told.items()}
+    values = {name: reading.integer(own) for name, own in told.items()}
     return {name: value.value for name, value in values.items() if value is not None}
 
 

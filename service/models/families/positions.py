@@ -22,8 +22,8 @@ from service.models.families.special import SPECIAL
 from service.models.heads import refuse_split_heads
 from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
-from service.models.reading import Reading, kind
-from service.models.sizes import size
+from service.models.reading import Reading, kind, numeric, whole
+from service.models.sizes import numbers, size
 from service.models.windows import causal_mask, padding_mask, sees_both
 
 TOWERS = ("vision-tower", "audio-tower")
@@ -248,16 +248,30 @@ def _holds(reading: Reading, key: str, wanted: Any) -> bool:
 
 
 def _parameter(reading: Reading, spec: Any) -> Value:
-    """A parameter: a size, a key's value of any kind, or what the model's code holds."""
+    """A parameter: a size, a key's number, or what the model's code holds."""
     if isinstance(spec, Mapping) and "value" in spec:
-        found = reading.find(spec["value"])
-        if found is not None and found.value is not None:
-            return Value(spec.get("words", {}).get(str(found.value).lower(), found.value), found.source, found.key)
-        return Value(spec["else"], "class default", reading.at(spec["value"]))
+        return _number(reading, spec["value"], spec["else"])
     if isinstance(spec, list) and any(isinstance(each, Mapping) for each in spec):
         sizes = [size(reading, each) for each in spec]
         return sizes[0].replaced([each.value for each in sizes])
     return size(reading, spec)
+
+
+# Numbers that need not be whole: bases of sinusoids by any name.
+BASES = re.compile(r"(temperature|timescale|base)$")
+
+
+def _number(reading: Reading, key: str, default: Any) -> Value:
+    """A number, or a list of as many as the default has; null is none, unless the class itself has null."""
+    found = reading.find(key)
+    if found is None or (found.value is None and found.source == "class default"):
+        return Value(default, "class default", reading.at(key))
+    if isinstance(default, list):
+        place, listed = numbers(reading, key)
+        if len(listed) != len(default):
+            raise Refusal(place, "shape", f"{key} has {len(listed)} entries; {len(default)} are needed")
+        return Value(list(listed), found.source, place)
+    return numeric(found) if BASES.search(key) else whole(found, 1)
 
 
 def _fact(reading: Reading, spec: Any) -> Any:
