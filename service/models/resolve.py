@@ -10,7 +10,7 @@ from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
 from service.models.hybrid_layers import refuse_other_count
-from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class
+from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class, type_of_config
 from service.models.misspelt import misspelt
 from service.models.multimodal import with_positions
 from service.models.nearest import echo
@@ -100,12 +100,17 @@ def _type_of(config: Mapping[str, Any], options: Options) -> tuple[str, str | No
 
 
 def _by_architecture(config: Mapping[str, Any]) -> str:
-    """What `architectures` says of the type, where it names a class of transformers."""
+    """What `architectures` or `auto_map` says of the type, where it names a class of transformers."""
     listed = config.get("architectures")
     for each in listed[:4] if isinstance(listed, list) else ():
         found = type_of_class(each)
         if found is not None:
             return f"; architectures names {echo(each)}, as of {found}"
+    mapped = config.get("auto_map")
+    for each in list(mapped.values())[:8] if isinstance(mapped, dict) else ():
+        found = type_of_config(each)
+        if found is not None:
+            return f"; auto_map names {echo(each)}, as of {found}"
     return ""
 
 

@@ -23,6 +23,7 @@ from service.models.rope_checks import (
     refuse_two_types,
     unused,
 )
+from service.models.rope_shares import share_of
 
 Keys = dict[str, Value]
 
@@ -237,7 +238,7 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
             )
             notes.append(f"{theta.key} is {echo(beside)} and has no effect: {why}")
     notes += other_share(reading)
-    share = _share(reading, nested=nested)
+    share = share_of(reading, nested=nested)
     if share is not None:
         found.setdefault("partial_rotary_factor", share)
     if found["rope_type"].value != "default":
@@ -265,30 +266,6 @@ def _refuse_lacking(reading: Reading, found: Keys) -> None:
             place = found["rope_type"].key.rpartition("/")[0]
             detail = f"{key} is missing: {reading.type.name} demands it of every scaled RoPE"
             raise Refusal(pointer(place, key), "missing", detail)
-
-
-def _share(reading: Reading, *, nested: bool) -> Value | None:
-    """`partial_rotary_factor` from outside the block."""
-    rule = reading.type.rule
-    if nested and rule.get("block") in ("by-label", "sliding-base"):
-        return None
-    if "partial_forced" in rule:
-        return Value(rule["partial_forced"], "class default", reading.at("partial_rotary_factor"))
-    key = rule.get("partial_key", "partial_rotary_factor")
-    given = None if rule.get("partial_by_layer") else reading.document.get(key)
-    if given is not None:
-        return numeric(Value(given, "config", reading.at(key)))
-    if key in reading.document and "partial" in rule and "partial_of" not in rule:
-        return None  # null is not nothing: the class's own share is for a file without the key
-    width = rule.get("partial_of")
-    if width and not (rule.get("partial_lost") and reading.object("rope_scaling")):
-        turned = reading.integer(width[0])
-        parts = [reading.integer(each) for each in width[1:]]
-        if turned is not None and all(parts):
-            return turned.replaced(turned.value / sum(part.value for part in parts if part))
-    own = reading.given.get(key, reading.type.fields.get(key))
-    own = rule.get("partial") if own is None else own
-    return None if own is None else Value(own, "class default", reading.at(key))
 
 
 def _trained_length(reading: Reading, found: Keys, *, nested: bool) -> None:

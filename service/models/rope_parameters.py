@@ -118,7 +118,7 @@ def parameters_of(
         return {**_odd_width(found, share, notes), **_convention(reading, block, context, notes)}, notes
     if share is not None:
         found["partial_rotary_factor"] = share
-    width = reading.type.rule.get("rotary_dim")
+    width = reading.older("width") or reading.type.rule.get("rotary_dim")
     turned = reading.integer(width) if width else None
     if turned is not None:
         found["rotary_dim"] = turned

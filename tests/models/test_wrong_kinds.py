@@ -14,8 +14,9 @@ from service.engine.errors import Refusal
 from service.models import resolve
 from service.models.families.positions import _measured
 from service.models.known import model_type, names
+from tests.models.plans import refused
 
-WRONG = ("32", [64], {}, True, -1, None)
+WRONG: tuple[Any, ...] = ("32", [64], {}, True, -1, None)
 SHARES = 24
 # Lists of any length, -1 for "as many as there are", and words beside truth values: what these keys may be.
 FREE: dict[str, tuple[Any, ...]] = {
@@ -76,3 +77,18 @@ def taken(name: str) -> list[str]:
 @pytest.mark.parametrize("share", range(SHARES))
 def test_values_of_the_wrong_kind(share: int) -> None:
     assert [each for name in types()[share::SHARES] for each in taken(name)] == []
+
+
+@pytest.mark.parametrize(
+    ("config", "place"),
+    [
+        ({"model_type": "exaone4", "sliding_window_pattern": "LLXG"}, "/sliding_window_pattern"),
+        ({"model_type": "recurrent_gemma", "block_types": ["recurrent", "attn"]}, "/block_types/1"),
+        (
+            {"model_type": "sam2_hiera_det_model", "window_positional_embedding_background_size": [7, 7, 7]},
+            "/window_positional_embedding_background_size",
+        ),
+    ],
+)
+def test_lists_and_words_of_the_wrong_kind(config: dict[str, Any], place: str) -> None:
+    assert refused(config)[0] == place

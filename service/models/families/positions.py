@@ -19,11 +19,12 @@ from service.models.context import Context
 from service.models.families.chunks import SEEN
 from service.models.families.resizing import patches, resized
 from service.models.families.special import SPECIAL
+from service.models.families.values import number_of, odd_word
 from service.models.heads import refuse_split_heads
 from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
-from service.models.reading import Reading, kind, numeric, whole
-from service.models.sizes import numbers, size
+from service.models.reading import Reading, kind
+from service.models.sizes import size
 from service.models.windows import causal_mask, padding_mask, sees_both
 
 TOWERS = ("vision-tower", "audio-tower")
@@ -64,6 +65,8 @@ def positions(reading: Reading, context: Context) -> list[Use]:
         refuse_split_heads(reading)
     own = [(use, row) for row in group.get("uses", ()) for use in _use(reading, context, row)]
     uses = [*_trained(reading, context, group), *(use for use, _ in own)]
+    odd = odd_word(reading, group)
+    uses = [replace(uses[0], notes=(*uses[0].notes, *odd)), *uses[1:]] if uses and odd else uses
     masked = {_stack(use) for use, row in own if "seen" in row}
     wanted = group.get("tables_when", {}).items()
     if group.get("tables", True) is False or not all(_holds(reading, key, value) for key, value in wanted):
@@ -250,28 +253,11 @@ def _holds(reading: Reading, key: str, wanted: Any) -> bool:
 def _parameter(reading: Reading, spec: Any) -> Value:
     """A parameter: a size, a key's number, or what the model's code holds."""
     if isinstance(spec, Mapping) and "value" in spec:
-        return _number(reading, spec["value"], spec["else"])
+        return number_of(reading, spec["value"], spec["else"])
     if isinstance(spec, list) and any(isinstance(each, Mapping) for each in spec):
         sizes = [size(reading, each) for each in spec]
         return sizes[0].replaced([each.value for each in sizes])
     return size(reading, spec)
-
-
-# Numbers that need not be whole: bases of sinusoids by any name.
-BASES = re.compile(r"(temperature|timescale|base)$")
-
-
-def _number(reading: Reading, key: str, default: Any) -> Value:
-    """A number, or a list of as many as the default has; null is none, unless the class itself has null."""
-    found = reading.find(key)
-    if found is None or (found.value is None and found.source == "class default"):
-        return Value(default, "class default", reading.at(key))
-    if isinstance(default, list):
-        place, listed = numbers(reading, key)
-        if len(listed) != len(default):
-            raise Refusal(place, "shape", f"{key} has {len(listed)} entries; {len(default)} are needed")
-        return Value(list(listed), found.source, place)
-    return numeric(found) if BASES.search(key) else whole(found, 1)
 
 
 def _fact(reading: Reading, spec: Any) -> Any:
