@@ -142,6 +142,16 @@ def type_of_class(architecture: object) -> str | None:
     return _by_class().get(CLASS.sub("", architecture[:128]).lower()) if CLASS.search(architecture[:128]) else None
 
 
+def type_of_config(name: object) -> str | None:
+    """The type whose configuration class a file's `auto_map` names.
+
+    >>> type_of_config("configuration_deepseek.DeepseekV3Config"), type_of_config("my.Config")
+    ('deepseek_v3', None)
+    """
+    plain = name[:256].rpartition(".")[2] if isinstance(name, str) else ""
+    return _by_class().get(plain.removesuffix("Config").lower()) if plain.endswith("Config") else None
+
+
 @lru_cache(maxsize=1)
 def _by_class() -> Mapping[str, str]:
     return {_plain(name): name for name in names()}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from service.engine.errors import Refusal
+from service.models.hybrid_layers import HYBRIDS
 from service.models.nearest import echo
 from service.models.plan import Value
 from service.models.reading import MOST_LAYERS, Reading, whole
@@ -156,6 +157,9 @@ def _exaone(reading: Reading, _rule: Rule) -> list[str]:
     pattern = reading.find("sliding_window_pattern")
     n = 4 if pattern is None else pattern.value
     if pattern is not None and isinstance(n, str):
+        odd = next((letter for letter in n if letter not in "LG"), None)
+        if odd is not None or not n:
+            raise Refusal(pattern.key, "choice", f"sliding_window_pattern is {echo(n)!r}; letters L and G would do")
         # "LLLG": one letter a layer, G for global.
         return [FULL if n[layer % len(n)] == "G" else SLIDING for layer in range(reading.layers())]
     whole = reading.needed("sliding_window_pattern") if pattern is not None else Value(4, "class default", "")
@@ -200,6 +204,10 @@ def _blocks(reading: Reading, _rule: Rule) -> list[str]:
     """Recurrent Gemma: `block_types` in turn; attention is local."""
     blocks = reading.list_of("block_types")
     names = ["recurrent"] if blocks is None or not blocks.value else blocks.value
+    for place, each in enumerate(names):
+        if each not in ("recurrent", "attention"):
+            where = f"{blocks.key}/{place}" if blocks is not None else reading.at("block_types")
+            raise Refusal(where, "choice", f"a block is {echo(each)}; recurrent and attention are known")
     count = reading.layers()
     return ["linear_attention" if names[layer % len(names)] == "recurrent" else SLIDING for layer in range(count)]
 
@@ -207,12 +215,6 @@ def _blocks(reading: Reading, _rule: Rule) -> list[str]:
 def _flint(reading: Reading, _rule: Rule) -> list[str]:
     count = reading.layers()
     return [FULL if layer < 2 or layer % 4 == 1 or layer == count - 1 else SLIDING for layer in range(count)]
-
-
-def _zamba2(_reading: Reading, _rule: Rule) -> list[str]:
-    """The 54 layers that the class assumes, whatever `num_hidden_layers` says."""
-    m, h = "linear_attention", "hybrid"
-    return [m, *([m] * 5 + [h]) * 7, *[m] * 4, h, *[m] * 3, h, m, m]
 
 
 def _lfm3(reading: Reading, _rule: Rule) -> list[str]:
@@ -244,7 +246,7 @@ RULES: Mapping[str, Callable[[Reading, Rule], list[str]]] = {
     "from-any": _any_from,
     "blocks": _blocks,
     "flint": _flint,
-    "zamba2": _zamba2,
     "lfm3": _lfm3,
     "dots3": _dots3,
+    **HYBRIDS,
 }

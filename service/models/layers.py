@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 
 from service.engine.errors import Refusal
+from service.models.hybrid_layers import refuse_other_ids
 from service.models.layer_rules import FULL, RULES, SLIDING, Rule
 from service.models.nearest import echo, nearest
 from service.models.plan import Value
@@ -61,6 +62,13 @@ def _mended(reading: Reading, labels: list[str], rule: Rule | None, *, stated: b
     """The last layer as the class has it, of some even where the file states another, and kinds that a flag renames."""
     if rule and "last" in rule and labels and (rule.get("last_always") or not stated):
         labels = [*labels[:-1], rule["last"]]
+    if rule and not stated and rule.get("some", labels[-1]) not in labels:
+        labels = [*labels[:-1], rule["some"]]
+    if rule and rule.get("rule") == "zamba2":
+        refuse_other_ids(reading, labels)
+    if rule and rule.get("needs") and rule["needs"] not in labels:
+        detail = f"{len(labels)} layers without {rule['needs']}: {reading.type.name} expects at least one"
+        raise Refusal(reading.at("layer_types" if stated else "num_hidden_layers"), "conflict", detail)
     if rule and "renamed" in rule:
         flag = reading.find(rule["renamed"]["unless"])
         old, new = rule["renamed"]["names"]

@@ -101,6 +101,12 @@ class Reading:
         """Whether the file itself has the key, by any of its names."""
         return any(name in self.document for name in (*self.names_of(key), *OLDER.get(key, ())))
 
+    def older(self, word: str) -> str | None:
+        """The key by which the code of a repository's own calls a thing, where a file is only assumed to be of the
+        type: the class of transformers reads no such key."""
+        key = self.type.rule.get("older", {}).get(word) if isinstance(self.document, Told) else None
+        return key if key is not None and self.document.get(key) is not None else None
+
     def _older(self, key: str) -> Value | None:
         """What an older family calls the same thing, where the class knows no such key."""
         for name in OLDER.get(key, ()):

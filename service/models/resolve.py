@@ -9,7 +9,8 @@ from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
-from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class
+from service.models.hybrid_layers import refuse_other_count
+from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class, type_of_config
 from service.models.llama_cpp import said_of
 from service.models.misspelt import misspelt
 from service.models.multimodal import with_positions
@@ -105,12 +106,17 @@ def _type_of(config: Mapping[str, Any], options: Options) -> tuple[str, str | No
 
 
 def _by_architecture(config: Mapping[str, Any]) -> str:
-    """What `architectures` says of the type, where it names a class of transformers."""
+    """What `architectures` or `auto_map` says of the type, where it names a class of transformers."""
     listed = config.get("architectures")
     for each in listed[:4] if isinstance(listed, list) else ():
         found = type_of_class(each)
         if found is not None:
             return f"; architectures names {echo(each)}, as of {found}"
+    mapped = config.get("auto_map")
+    for each in list(mapped.values())[:8] if isinstance(mapped, dict) else ():
+        found = type_of_config(each)
+        if found is not None:
+            return f"; auto_map names {echo(each)}, as of {found}"
     return ""
 
 
@@ -178,6 +184,8 @@ def _refuse_member(reading: Reading) -> None:
         found = reading.find(key)
         if found is not None and found.value == value:
             raise Refusal(found.key, "unsupported", f"{key} is {value}: {detail}")
+    for key, entries in reading.type.rule.get("entries_by_layer", {}).items():
+        refuse_other_count(reading, key, entries)
 
 
 def _unknown(reading: Reading, context: Context, depth: int) -> Use:
@@ -243,9 +251,9 @@ def _assumed_part(
 
 
 def _passed_down(reading: Reading, key: str) -> dict[str, Any]:
-    """What the whole tells a part."""
+    """What the whole tells a part: numbers."""
     told = reading.type.rule.get("passes", {}).get(key, {})
-    values = {name: reading.find(own) for name, own in told.items()}
+    values = {name: reading.integer(own) for name, own in told.items()}
     return {name: value.value for name, value in values.items() if value is not None}
 
 

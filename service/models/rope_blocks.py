@@ -9,16 +9,14 @@ says: `rules.json` tells which.
 from collections.abc import Callable, Mapping, Sequence
 
 from service.engine.errors import Refusal
-from service.models.layers import WITHOUT_ATTENTION, layer_types, unpadded
-from service.models.nearest import echo
+from service.models.layers import layer_types, unpadded
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
-from service.models.rope_checks import SCALING, refuse_labels
+from service.models.rope_checks import null_base, refuse_labels, refuse_without_length, without_old_type
 from service.models.rope_keys import (
     Block,
     Found,
     Keys,
-    class_block,
     completed,
     flat,
     located,
@@ -26,6 +24,7 @@ from service.models.rope_keys import (
     raw_block,
     theta_of,
 )
+from service.models.rope_labels import by_label, from_top, of_label, scales
 
 
 def rope_blocks(reading: Reading, labels: Sequence[str]) -> Found:
@@ -35,7 +34,7 @@ def rope_blocks(reading: Reading, labels: Sequence[str]) -> Found:
 
 
 def _plain(reading: Reading, labels: Sequence[str]) -> Found:
-    """One block, or one for each label where the block has labels for keys."""
+    """One block for all layers."""
     notes: list[str] = []
     raw = raw_block(reading, notes)
     theta_key = reading.type.rule.get("theta_key", "rope_theta")
@@ -44,66 +43,22 @@ def _plain(reading: Reading, labels: Sequence[str]) -> Found:
     )
     if reading.type.rule.get("theta_ignored") and reading.document.get("rope_theta") is not None:
         notes.append(f"{reading.at('rope_theta')} is ignored: the class reads {theta_key}")
-    nested = [key for key in raw if key in labels]
-    if not nested:
-        if (
-            raw.get("rope_theta") is not None
-            and raw["rope_theta"].value is None
-            and reading.type.rule.get("null_theta")
-        ):
-            return Found({None: None}, [*notes, "rope_theta is null: the class builds no rotary module"])
-        return Found({None: completed(reading, flat(raw, "the RoPE block", labels), theta, nested=False)}, notes)
-    refuse_labels(raw, labels, "the RoPE block")
-    beside = [key for key in raw if key not in nested and raw[key].value is not None]
-    if beside:
-        more = f" and {len(beside) - 8} more" if len(beside) > 8 else ""
-        named = ", ".join(echo(key) for key in beside[:8])
-        notes.append(f"{named}{more} beside the types of layer have no effect")
-    return Found({label: _of_label(reading, raw, label, theta) for label in nested}, notes)
+    _refuse_labelled(reading, raw, labels)
+    if raw.get("rope_theta") is not None and raw["rope_theta"].value is None and reading.type.rule.get("null_theta"):
+        return Found({None: None}, [*notes, "rope_theta is null: the class builds no rotary module"])
+    notes += null_base(reading, raw, theta_key)
+    return Found({None: completed(reading, flat(raw, "the RoPE block", labels), theta, nested=False)}, notes)
 
 
-def _of_label(reading: Reading, raw: Keys, label: str, theta: Value | None) -> Block | None:
-    value = raw[label]
-    if value.value is None:
-        return None
-    if not isinstance(value.value, dict):
-        raise Refusal(value.key, "type", f"{label} is {kind(value.value)}; a JSON object is needed, or null")
-    inner = flat(located(value.value, value.key, value.source), label, ())
-    share = reading.type.rule.get("label_partial", {}).get(label)
-    if share is not None:
-        own = Value(share, "class default", pointer(value.key, "partial_rotary_factor"))
-        inner.setdefault("partial_rotary_factor", own)
-    return completed(reading, inner, theta or _own_base(reading, value, label, inner), nested=True)
-
-
-def _own_base(reading: Reading, block: Value, label: str, inner: Keys) -> Value | None:
-    """The base that the class fills in for a type of layer; it fails where it has none."""
-    own = reading.type.rule.get("label_theta", {}).get(label)
-    if own is not None:
-        return Value(own, "class default", pointer(block.key, "rope_theta"))
-    if "rope_theta" not in inner:
-        detail = f"rope_theta is missing in {label}: {reading.type.name} has no base of its own there"
-        raise Refusal(pointer(block.key, "rope_theta"), "missing", detail)
-    return None
-
-
-def _by_label(reading: Reading, labels: Sequence[str]) -> Found:
-    """A block for each label, in `rope_parameters` alone: the class reads neither `rope_scaling` nor `rope_theta`."""
-    if reading.object("rope_scaling"):
-        detail = f"{reading.type.name} reads rope_parameters alone, with an object for each type of layer"
-        raise Refusal(reading.at("rope_scaling"), "conflict", detail)
-    notes = []
-    if reading.document.get("rope_theta") is not None:
-        notes.append(f"{reading.at('rope_theta')} has no effect: the class reads rope_parameters alone")
-    raw = object_at(reading, "rope_parameters") or class_block(reading) or {}
-    refuse_labels(raw, labels, "rope_parameters")
-    unturned = (*WITHOUT_ATTENTION, *reading.type.rule.get("unturned", ()))
-    wanted = [label for label in dict.fromkeys(labels) if label not in unturned]
-    for label in wanted:
-        if label not in raw:
-            detail = f"rope_parameters has no {label}: the class needs one object for each type of layer"
-            raise Refusal(pointer(reading.at("rope_parameters"), label), "missing", detail)
-    return Found({label: _of_label(reading, raw, label, None) for label in wanted}, notes)
+def _refuse_labelled(reading: Reading, raw: Keys, labels: Sequence[str]) -> None:
+    """Refuses objects for types of layer, where the class reads one block for all its layers."""
+    named = next((key for key in raw if key in labels), None)
+    if named is not None:
+        detail = (
+            f"{named} is a type of layer, and {reading.type.name} reads one block for all its layers, without objects "
+            "for each type: transformers fails on them, or reads past them"
+        )
+        raise Refusal(raw[named].key, "conflict", detail)
 
 
 TWO = ("full_attention", "sliding_attention")
@@ -127,11 +82,14 @@ def _two_bases(reading: Reading, _labels: Sequence[str]) -> Found:
         if stated is not None and stated.value is not None:
             if not isinstance(stated.value, dict):
                 raise Refusal(stated.key, "type", f"{label} is {kind(stated.value)}; a JSON object is needed, or null")
-            inner = flat(located(stated.value, stated.key, "config"), label, ())
+            whole = located(stated.value, stated.key, "config")
+            notes += null_base(reading, whole, None)
+            inner = flat(whole, label, ())
         if scaling is not None and label in rule["scaled"]:
-            inner |= _without_old_type(flat(scaling, "rope_scaling", ()), inner, notes)
+            inner |= without_old_type(flat(scaling, "rope_scaling", ()), inner, notes)
         if "rope_theta" not in inner:
             _refuse_null_base(reading, rule[label].get("key", ""))
+            notes += null_base(reading, {}, rule[label].get("key"))
         blocks[label] = completed(reading, inner, _base_of(reading, rule[label]), nested=True)
     beside = [value.key for key, value in (parameters or {}).items() if key not in TWO and value.value is not None]
     if parameters is not None and not set(parameters) & set(TWO):
@@ -139,24 +97,15 @@ def _two_bases(reading: Reading, _labels: Sequence[str]) -> Found:
             detail = "rope_parameters must hold an object for each type of layer: full_attention, sliding_attention"
             raise Refusal(reading.at("rope_parameters"), "type", detail)
         notes.append("rope_parameters has no object for a type of layer: its keys have no effect")
+    elif beside and rule.get("nested_only"):
+        detail = "rope_parameters must hold objects for types of layer and nothing else: transformers fails on more"
+        raise Refusal(beside[0], "conflict", detail)
     elif beside:
         notes.append(f"{', '.join(beside[:8])} beside the types of layer have no effect")
     note = rule.get("note")
     if note and reading.document.get("rope_theta") not in (None, reading.type.theta):
         notes.append(note)
     return Found(blocks, notes)
-
-
-def _without_old_type(scaling: Keys, inner: Keys, notes: list[str]) -> Keys:
-    """The class has set `rope_type` before it reads the block: the older `type` comes too late."""
-    if "type" in scaling and "rope_type" not in scaling:
-        lost = sorted(key for key in scaling if key in SCALING) if "rope_type" not in inner else []
-        more = f": {', '.join(lost)} {'has' if len(lost) == 1 else 'have'} no effect" if lost else ""
-        notes.append(f"rope_scaling has type and not rope_type: the class drops it, and does not scale{more}")
-        return {key: value for key, value in scaling.items() if key != "type" and key not in lost} | (
-            {"rope_type": inner["rope_type"]} if "rope_type" in inner else {}
-        )
-    return scaling
 
 
 NEVER_NULL = ("local_rope_theta", "global_rope_theta")
@@ -185,7 +134,10 @@ def _main_and_compress(reading: Reading, _labels: Sequence[str]) -> Found:
     refuse_labels(raw, ("main", "compress"), "the RoPE block")
     nested = all(isinstance(raw[label].value, dict) for label in ("main", "compress") if label in raw)
     if nested and {"main", "compress"} <= set(raw):
-        return Found({label: _of_label(reading, raw, label, None) for label in ("main", "compress")}, notes)
+        top = {"rope_theta": theta_of(reading, "rope_theta", 10_000.0), **from_top(reading, ("partial_rotary_factor",))}
+        _refuse_without_share(raw, top)
+        return Found({label: of_label(reading, raw, label, top, notes) for label in ("main", "compress")}, notes)
+    notes += null_base(reading, {})
     found = flat(raw, "the RoPE block", ("main", "compress"))
     main = completed(reading, {}, theta_of(reading, "rope_theta", 10_000.0), nested=True)
     scaled = {key: value for key, value in found.items() if key not in ("rope_theta", "partial_rotary_factor")}
@@ -194,9 +146,22 @@ def _main_and_compress(reading: Reading, _labels: Sequence[str]) -> Found:
     named = "rope_type" in scaled and scaled["rope_type"].value == "yarn"
     if named and "attention_factor" not in raw:
         scaled["attention_factor"] = Value(1.0, "rewritten", scaled["rope_type"].key)
-        notes.append("the class sets the attention factor of flat yarn to 1")
+        notes.append("the class sets the attention factor of flat yarn to 1 where the block states none")
     compress = completed(reading, scaled, theta_of(reading, "compress_rope_theta", 160_000.0), nested=True)
     return Found({"main": main, "compress": compress}, notes)
+
+
+def _refuse_without_share(raw: Keys, top: Keys) -> None:
+    """Refuses an unscaled block without a share, which would turn the whole head: computing a scaled one gives all of
+    them that of the class, from that one on."""
+    for value in raw.values():
+        if scales(value.value) or "partial_rotary_factor" in top:
+            return
+        if isinstance(value.value, dict) and "partial_rotary_factor" not in value.value:
+            place = pointer(value.key, "partial_rotary_factor")
+            raise Refusal(
+                place, "missing", f"partial_rotary_factor is missing in {value.key}: it would turn the whole head"
+            )
 
 
 def _listed_bases(reading: Reading, labels: Sequence[str]) -> Found:
@@ -204,19 +169,23 @@ def _listed_bases(reading: Reading, labels: Sequence[str]) -> Found:
     stated = object_at(reading, "rope_parameters") or {}
     refuse_labels(stated, labels, "rope_parameters")
     if all(label in stated and isinstance(stated[label].value, dict) for label in labels):
-        return Found({label: _of_label(reading, stated, label, None) for label in labels})
+        notes: list[str] = []
+        shared = from_top(reading, ("partial_rotary_factor",))
+        return Found({label: of_label(reading, stated, label, shared, notes) for label in labels}, notes)
     notes = ["rope_parameters has no object for each type of layer: its keys have no effect"] if stated else []
     kinds = layer_types(reading) or []
     found: dict[str | None, Block | None] = {}
     for label in labels:
         place = kinds.index(label)
         base = _entry(reading, "rope_theta", place)
+        notes += null_base(reading, {}) if base is None else []
         inner = {"rope_theta": base or Value(reading.type.theta, "class default", reading.at("rope_theta"))}
         share = _entry(reading, "partial_rotary_factors", place)
         inner |= {} if share is None else {"partial_rotary_factor": share}
         scaling = object_at(reading, "rope_scaling") if label == "full_attention" else None
         if scaling is not None:
-            inner |= _without_old_type(flat(scaling, "rope_scaling", ()), inner, notes)
+            inner |= without_old_type(flat(scaling, "rope_scaling", ()), inner, notes)
+            refuse_without_length(reading, inner, reading.at("rope_scaling"), "rope_scaling")
         found[label] = completed(reading, inner, None, nested=True)
     return Found(found, notes)
 
@@ -240,6 +209,7 @@ def _sliding_base(reading: Reading, labels: Sequence[str]) -> Found:
     raw = object_at(reading, "rope_parameters") or object_at(reading, "rope_scaling")
     refuse_labels(raw or {}, labels, "the RoPE block")
     base = theta_of(reading, "rope_theta", reading.type.theta)
+    notes = null_base(reading, {})
     found: dict[str | None, Block | None] = {}
     for label in labels:
         if raw is None:
@@ -248,10 +218,11 @@ def _sliding_base(reading: Reading, labels: Sequence[str]) -> Found:
             found[label] = completed(reading, {}, own, nested=True)
             continue
         inner = raw if not any(key in labels for key in raw) else _keys_of(raw, label)
+        notes += null_base(reading, inner, None)
         keys = flat(inner, "the RoPE block", labels)
         keys.pop("partial_rotary_factor", None)
         found[label] = completed(reading, keys, base, nested=True)
-    return Found(found)
+    return Found(found, notes)
 
 
 def _keys_of(raw: Keys, label: str) -> Keys:
@@ -270,12 +241,19 @@ def _fixed(reading: Reading, _labels: Sequence[str]) -> Found:
     key, code = reading.type.rule.get("theta_key"), reading.at("model_type")
     theta = theta_of(reading, key, 10_000.0) if key else Value(10_000.0, "class default", code)
     kind_of = Value("default", "class default", code)
-    return Found({None: Block({"rope_type": kind_of, "rope_theta": theta})})
+    unread = [name for name in ("rope_parameters", "rope_scaling", "rope_theta") if name != key]
+    given = [reading.at(name) for name in unread if reading.document.get(name)]
+    for name in unread[:2]:
+        block = object_at(reading, name)
+        if block is not None and "factor" in block:
+            refuse_without_length(reading, block, reading.at(name), name)
+    notes = [f"{', '.join(given)} {'has' if len(given) == 1 else 'have'} no effect: the class turns as its code says"]
+    return Found({None: Block({"rope_type": kind_of, "rope_theta": theta})}, notes if given else [])
 
 
 CONVERSIONS: Mapping[str, Callable[[Reading, Sequence[str]], Found]] = {
     "plain": _plain,
-    "by-label": _by_label,
+    "by-label": by_label,
     "two-bases": _two_bases,
     "main-and-compress": _main_and_compress,
     "fixed": _fixed,

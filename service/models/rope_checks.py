@@ -15,6 +15,7 @@ from service.models.plan import Value
 from service.models.reading import Reading, pointer
 
 WORDS = ("rope_type", "type")
+SCALED_FOR = ("llama3", "yarn", "longrope")
 # Keys that scale, by any type; the amplitudes of PhiMoE have a note of their own.
 SCALING = {name for names in TAKES.values() for name in names} & {*KEYS} - {"short_mscale", "long_mscale"}
 
@@ -94,6 +95,8 @@ def refuse_null_type(reading: Reading, key: str) -> None:
 def other_share(reading: Reading) -> list[str]:
     """`partial_rotary_factor` of a class that calls it otherwise: refused beside that name, and read by nothing."""
     key, other = reading.type.rule.get("partial_key"), reading.document.get("partial_rotary_factor")
+    if other is None and reading.has("partial_rotary_factor") and reading.type.rule.get("null_share_fails"):
+        return ["transformers fails on partial_rotary_factor null"]
     if key is None or other is None:
         return []
     stated, place = reading.document.get(key), reading.at("partial_rotary_factor")
@@ -101,3 +104,44 @@ def other_share(reading: Reading) -> list[str]:
         detail = f"{key} is {echo(stated)} and partial_rotary_factor {echo(other)}: they are two names of one thing"
         raise Refusal(place, "conflict", f"{detail}; {reading.type.name} reads {key}")
     return [] if stated is not None else [f"{place} is read by nothing: {reading.type.name} reads {key}"]
+
+
+def without_old_type(
+    scaling: dict[str, Value], inner: Mapping[str, Value], notes: list[str], where: str = "rope_scaling"
+) -> dict[str, Value]:
+    """The class has set `rope_type` before it reads the block: the older `type` comes too late."""
+    if "type" in scaling and "rope_type" not in scaling:
+        lost = sorted(key for key in scaling if key in SCALING) if "rope_type" not in inner else []
+        more = f": {', '.join(lost)} {'has' if len(lost) == 1 else 'have'} no effect" if lost else ""
+        notes.append(f"{where} has type and not rope_type: the class drops it, and does not scale{more}")
+        return {key: value for key, value in scaling.items() if key != "type" and key not in lost} | (
+            {"rope_type": inner["rope_type"]} if "rope_type" in inner else {}
+        )
+    return scaling
+
+
+def null_base(reading: Reading, block: Mapping[str, Value], key: str | None = "rope_theta") -> list[str]:
+    """A base of null, in the block or outside it under `key`: no class of transformers can compute with it."""
+    if reading.vllm is not None or reading.preset == "llama.cpp" or not of_transformers(reading):
+        return []
+    stated = block.get("rope_theta")
+    if stated is not None:
+        place = stated.key if stated.value is None else None
+    else:
+        beside = key is not None and key in reading.document and reading.document[key] is None
+        place = reading.at(str(key)) if beside else None
+    return [] if place is None else [f"{place} is null: transformers fails on it; the plan is as if it were left out"]
+
+
+def of_transformers(reading: Reading) -> bool:
+    """Whether the code of the type is in transformers, and not in a repository's own."""
+    return not reading.type.rule.get("remote")
+
+
+def refuse_without_length(reading: Reading, block: Mapping[str, Value], where: str, name: str) -> None:
+    """Refuses a block without the trained length, where the class does not fill it in before transformers checks."""
+    named, key = block.get("rope_type") or block.get("type"), "original_max_position_embeddings"
+    if named is None or named.value not in SCALED_FOR or key in block or reading.vllm is not None:
+        return
+    detail = f"{key} is missing in {name}: {reading.type.name} does not fill it in, and transformers fails without it"
+    raise Refusal(pointer(where, key), "missing", detail)

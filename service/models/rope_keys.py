@@ -14,6 +14,7 @@ from service.models.nearest import echo, nearest
 from service.models.plan import Value
 from service.models.reading import Reading, kind, numeric, pointer
 from service.models.rope_checks import (
+    SCALED_FOR,
     WORDS,
     failing,
     no_object,
@@ -22,6 +23,7 @@ from service.models.rope_checks import (
     refuse_two_types,
     unused,
 )
+from service.models.rope_shares import share_of
 
 Keys = dict[str, Value]
 
@@ -42,7 +44,6 @@ FLAGS = ("truncate", "mrope_interleaved", "interleaved", "finetuned")
 TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
 # Keys of a block that are held against the known ones, those that are named, and pairs of the widest head.
 MOST_UNKNOWN, MOST_NOTES, MOST_PAIRS = 64, 8, 512
-SCALED_FOR = ("llama3", "yarn", "longrope")
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,8 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
     if not stated and found["rope_type"].value == "yarn":
         _refuse_yarn_without_factor(found["rope_type"])
     if theta is not None:
-        beside = reading.document.get(theta.key.rpartition("/")[2])
+        name = theta.key.rpartition("/")[2]
+        beside = reading.document.get(name) if theta.key == reading.at(name) else None
         if "rope_theta" not in found:
             found["rope_theta"] = theta
         elif beside is not None and beside != found["rope_theta"].value:
@@ -239,7 +241,7 @@ def completed(reading: Reading, block: Keys, theta: Value | None, *, nested: boo
             )
             notes.append(f"{theta.key} is {echo(beside)} and has no effect: {why}")
     notes += other_share(reading)
-    share = _share(reading, nested=nested)
+    share = share_of(reading, nested=nested)
     if share is not None:
         found.setdefault("partial_rotary_factor", share)
     if found["rope_type"].value != "default":
@@ -269,34 +271,9 @@ def _refuse_lacking(reading: Reading, found: Keys) -> None:
             raise Refusal(pointer(place, key), "missing", detail)
 
 
-def _share(reading: Reading, *, nested: bool) -> Value | None:
-    """`partial_rotary_factor` from outside the block."""
-    rule = reading.type.rule
-    if nested and rule.get("block") == "by-label":
-        beside = reading.document.get("partial_rotary_factor")
-        return None if beside is None else numeric(Value(beside, "config", reading.at("partial_rotary_factor")))
-    if "partial_forced" in rule:
-        return Value(rule["partial_forced"], "class default", reading.at("partial_rotary_factor"))
-    key = rule.get("partial_key", "partial_rotary_factor")
-    given = None if rule.get("partial_by_layer") else reading.document.get(key)
-    lost = bool(rule.get("partial_lost") and reading.object("rope_scaling"))
-    if given is not None and (lost or not rule.get("partial_lost")):
-        return numeric(Value(given, "config", reading.at(key)))
-    width = rule.get("partial_of")
-    if width and not lost:
-        turned = reading.integer(width[0])
-        parts = [reading.integer(each) for each in width[1:]]
-        if turned is not None and all(parts):
-            return turned.replaced(turned.value / sum(part.value for part in parts if part))
-    if given is None and key == "partial_rotary_factor" and reading.has(key):
-        return None  # null keeps the class's own share out, and the whole head turns
-    own = reading.given.get(key, reading.type.fields.get(key))
-    own = rule.get("partial") if own is None else own
-    return None if own is None else Value(own, "class default", reading.at(key))
-
-
 def _trained_length(reading: Reading, found: Keys, *, nested: bool) -> None:
-    top = None if nested else reading.integer("original_max_position_embeddings")
+    lost = nested or reading.type.rule.get("trained_in_block")
+    top = None if lost else reading.integer("original_max_position_embeddings")
     if top is not None:
         found["original_max_position_embeddings"] = top
     elif "original_max_position_embeddings" not in found:

@@ -11,6 +11,7 @@ from service.models.per_layer import KEY
 from service.models.plan import Value
 from service.models.presets import behaviour
 from service.models.reading import MOST, Reading, numeric, pointer, real
+from service.models.rope_checks import of_transformers
 from service.models.rope_keys import Block
 
 LEAST_BASE, MOST_BASE = 1e-19, 1e100
@@ -117,7 +118,7 @@ def parameters_of(
         return {**_odd_width(found, share, notes), **_convention(reading, block, context, notes)}, notes
     if share is not None:
         found["partial_rotary_factor"] = share
-    width = reading.type.rule.get("rotary_dim")
+    width = reading.older("width") or reading.type.rule.get("rotary_dim")
     turned = reading.integer(width) if width else None
     if turned is not None:
         found["rotary_dim"] = turned
@@ -243,8 +244,10 @@ def _crashes(reading: Reading, block: Block) -> bool:
     differ in a number that one of them asks of all."""
     if block.rope_type in reading.type.rule.get("fails_on", ()) and reading.vllm is None:
         return True
-    scaled = block.rope_type in ("yarn", "dynamic", "longrope")
-    return scaled and bool(reading.type.rule.get("null_head")) and reading.document.get("head_dim") is None
+    if block.rope_type not in ("yarn", "dynamic", "longrope") or reading.document.get("head_dim") is not None:
+        return False
+    stated = "head_dim" in reading.document and "head_dim" not in reading.type.fields and of_transformers(reading)
+    return bool(reading.type.rule.get("null_head")) or (stated and reading.vllm is None)
 
 
 def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:

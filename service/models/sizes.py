@@ -145,6 +145,10 @@ def numbers(reading: Reading, key: str, low: int = 1) -> tuple[str, tuple[int, .
     if found is None or found.value is None:
         raise Refusal(reading.at(key), "missing", f"{key} is missing: {reading.type.name} cannot do without it")
     given = found.value if isinstance(found.value, (list, tuple)) else [found.value]
+    own = reading.type.fields.get(key, reading.given.get(key))
+    if len(given) == 1 and given is found.value and type(own) is int:
+        # A class that has a number there takes a list for an entry for each axis.
+        raise Refusal(found.key, "shape", f"{key} is a list of one entry; a number, or one for each axis, is needed")
     if not 1 <= len(given) <= MOST_NUMBERS:
         detail = f"{key} is {kind(found.value)} of {len(given)}; 1 to {MOST_NUMBERS} whole numbers are needed"
         raise Refusal(found.key, "type", detail)

@@ -48,7 +48,7 @@ def test_few_keys_that_nothing_reads() -> None:
 
 def test_many_keys_beside_types_of_layer() -> None:
     nested = {"full_attention": {"rope_theta": 1e4}, "sliding_attention": {"rope_theta": 1e4}}
-    uses = plan("qwen2", layer_types=["full_attention"] * 6, rope_parameters={**nested, **MANY}).uses
+    uses = plan("mellum", layer_types=["full_attention"] * 6, rope_parameters={**nested, **MANY}).uses
     [note] = [note for note in uses[0].notes if "beside the types" in note]
     assert note.endswith("zz_6 and 2993 more beside the types of layer have no effect")
 

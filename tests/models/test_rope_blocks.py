@@ -228,14 +228,15 @@ def test_olmo3_keeps_the_default_base_of_sliding_layers() -> None:
 
 def test_nested_blocks() -> None:
     nested = {"full_attention": {"rope_theta": 7.0}, "sliding_attention": None}
-    found = {each.layer_type: each for each in plan("gemma2", rope_parameters={**nested, "rope_type": "linear"}).uses}
+    layers: dict[str, Any] = {"layer_types": ["full_attention", "sliding_attention"] * 3}
+    blocks = {**nested, "rope_type": "linear"}
+    found = {each.layer_type: each for each in plan("mellum", rope_parameters=blocks, **layers).uses}
     assert values(found["full_attention"])["base"] == 7.0
     assert found["sliding_attention"].encoding == "none"
-    assert said(found["full_attention"], "rope_type beside the types of layer have no effect")
-    assert refusal("gemma2", rope_parameters={"full_attention": {}, "sliding_attention": 3}).parameter == (
-        "/rope_parameters/sliding_attention"
-    )
-    assert refusal("gemma2", rope_parameters={"full_attention": {"rope_theta": 7.0}}).code == "missing"
+    assert said(found["full_attention"], "rope_type beside the types of layer has no effect")
+    number = {"full_attention": {"rope_theta": 7.0}, "sliding_attention": 3}
+    assert refusal("mellum", rope_parameters=number, **layers).parameter == "/rope_parameters/sliding_attention"
+    assert refusal("mellum", rope_parameters={"full_attention": {"rope_theta": 7.0}}, **layers).code == "missing"
     assert refusal("gemma3_text", rope_parameters={"full_attention": 3}).code == "type"
 
 
@@ -259,7 +260,7 @@ def test_blocks_by_label_alone() -> None:
     assert values(found["full_attention"])["rope_type"] == "proportional"
     assert values(found["full_attention"])["dim"] == 512
     assert found["full_attention"].facts["turning_pairs"] == 64
-    assert said(found["sliding_attention"], "reads rope_parameters alone")
+    assert said(found["sliding_attention"], "/rope_theta has no effect: the class reads the objects of its types")
     assert refusal("gemma4_text", rope_scaling={"type": "linear", "factor": 2.0}).parameter == "/rope_scaling"
     assert refusal("gemma4_text", rope_parameters={"full_attention": {}}).parameter == (
         "/rope_parameters/sliding_attention"
@@ -277,7 +278,8 @@ def test_main_and_compressed() -> None:
     assert (compressed.facts["rope_label"], values(compressed)["base"]) == ("compress", 160_000.0)
     assert compressed.facts["attention_factor"] == 1.0
     assert (main.facts["rotary_dim"], values(main)["rotary_channels"]) == (8, "last")
-    nest = {"main": {"rope_theta": 5.0}, "compress": {"rope_theta": 7.0}}
+    part = {"partial_rotary_factor": 0.125}
+    nest = {"main": {"rope_theta": 5.0, **part}, "compress": {"rope_theta": 7.0, **part}}
     found = {each.layer_type: each for each in plan("deepseek_v4", rope_parameters=nest, **keys).uses}
     assert values(found["heavily_compressed_attention"])["base"] == 7.0
 

@@ -174,7 +174,7 @@ def test_roles_of_towers_by_themselves() -> None:
 
 
 def test_keys_that_look_like_others() -> None:
-    found = resolve({"model_type": "llama", "rope_thetaa": 5e5, "num_hidden_layers": 2}, Options()).uses[0]
-    assert "/rope_thetaa is read by nothing: did you mean rope_theta?" in found.notes
+    found = resolve({"model_type": "llama", "head_dimm": 64, "num_hidden_layers": 2}, Options()).uses[0]
+    assert "/head_dimm is read by nothing: did you mean head_dim?" in found.notes
     quiet = resolve({"model_type": "llama", "rope_thetaa": 5e5, "rope_theta": 5e5, "a" * 70: 1}).uses[0]
     assert not any("did you mean" in note for note in quiet.notes)

@@ -15,6 +15,7 @@ from service.models.layer_rules import numbers_of
 from service.models.plan import Use, Value
 from service.models.reading import MOST_LAYERS, Reading, real
 from service.models.rope_blocks import rope_blocks
+from service.models.rope_checks import null_base
 from service.models.sizes import grid, size
 
 PER_AXIS = {"frequencies": "per-axis"}
@@ -189,11 +190,12 @@ def _base(reading: Reading) -> Value:
 
 
 def _ignored(reading: Reading) -> list[str]:
-    """DINOv3 reads its base at the top level, and no block."""
+    """What has no effect: DINOv3 reads its base at the top level, and no block."""
     if reading.type.name not in ("dinov3_vit", "sapiens2"):
-        return []
+        return rope_blocks(reading, []).notes
     given = [key for key in ("rope_parameters", "rope_scaling") if reading.has(key)]
-    return [f"{key} is read by nothing in this class: its base is the top level's rope_theta" for key in given]
+    said = [f"{key} is read by nothing in this class: its base is the top level's rope_theta" for key in given]
+    return [*said, *null_base(reading, {})]
 
 
 def _example(reading: Reading, merge: int, row: Mapping[str, Any]) -> Value:

@@ -7,10 +7,11 @@ from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.families.uses import code
+from service.models.layers import WITHOUT_ATTENTION, layer_types
 from service.models.nearest import echo
 from service.models.plan import Use, Value, Window
 from service.models.reading import MOST_LAYERS, Reading, kind, whole
-from service.models.windows import two_sided_mask
+from service.models.windows import causal_mask, two_sided_mask
 
 BOTH_WAYS = {"counting": "flash-left", "direction": "bidirectional"}
 NOTE = "positions are in the embeddings: nothing is added to scores"
@@ -114,11 +115,14 @@ def _kinds(reading: Reading) -> list[str]:
 def streaming(reading: Reading, context: Context) -> Iterator[Use]:
     """Moonshine's streaming encoder: each layer has a window of its own, [keys up to the query's, keys up to ahead]."""
     listed = reading.list_of("sliding_windows")
-    pairs = [] if listed is None else listed.value
+    given, count = [] if listed is None else listed.value, reading.layers()
     where = reading.at("sliding_windows")
-    if len(pairs) != reading.layers():
-        detail = f"sliding_windows has {len(pairs)} entries for {reading.layers()} layers: one for each is needed"
-        raise Refusal(where, "shape", detail, limit=reading.layers(), requested=len(pairs))
+    if len(given) < count:
+        own = "" if reading.has("sliding_windows") else " that the class assumes"
+        detail = f"num_hidden_layers is {count}, and sliding_windows{own} has {len(given)} entries: state one for each"
+        place = where if reading.has("sliding_windows") else reading.at("num_hidden_layers")
+        raise Refusal(place, "shape", detail, limit=count, requested=len(given))
+    pairs = given[:count]  # layers take theirs by number: what is left over is read by nothing
     by_pair: dict[tuple[int, int], list[int]] = {}
     for layer, pair in enumerate(pairs):
         if not isinstance(pair, list) or len(pair) != 2:
@@ -140,4 +144,22 @@ def streaming(reading: Reading, context: Context) -> Iterator[Use]:
             window=window,
             notes=("the order is in the convolutions before and in the windows: nothing is added and nothing turns",),
             addresses={"mask": two_sided_mask(replace(window, size=behind), size, context)},
+        )
+
+
+def hybrid(reading: Reading, context: Context) -> Iterator[Use]:
+    """Attention without positions among layers that carry the order: state-space layers, linear attention."""
+    labels = layer_types(reading) or []
+    for label in dict.fromkeys(labels):
+        attends = label not in WITHOUT_ATTENTION
+        note = "attention without positions: the other layers carry the order" if attends else f"{label}: no attention"
+        yield Use(
+            role=context.role,
+            scope=reading.where,
+            model_type=reading.type.name,
+            encoding="none",
+            layer_type=label,
+            layers=tuple(layer for layer, each in enumerate(labels) if each == label),
+            notes=(note,),
+            addresses={"mask": causal_mask(context)} if attends else {},
         )

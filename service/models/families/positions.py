@@ -19,6 +19,7 @@ from service.models.context import Context
 from service.models.families.chunks import SEEN
 from service.models.families.resizing import patches, resized
 from service.models.families.special import SPECIAL
+from service.models.families.values import number_of, odd_word
 from service.models.heads import refuse_split_heads
 from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
@@ -64,6 +65,8 @@ def positions(reading: Reading, context: Context) -> list[Use]:
         refuse_split_heads(reading)
     own = [(use, row) for row in group.get("uses", ()) for use in _use(reading, context, row)]
     uses = [*_trained(reading, context, group), *(use for use, _ in own)]
+    odd = odd_word(reading, group)
+    uses = [replace(uses[0], notes=(*uses[0].notes, *odd)), *uses[1:]] if uses and odd else uses
     masked = {_stack(use) for use, row in own if "seen" in row}
     wanted = group.get("tables_when", {}).items()
     if group.get("tables", True) is False or not all(_holds(reading, key, value) for key, value in wanted):
@@ -248,12 +251,9 @@ def _holds(reading: Reading, key: str, wanted: Any) -> bool:
 
 
 def _parameter(reading: Reading, spec: Any) -> Value:
-    """A parameter: a size, a key's value of any kind, or what the model's code holds."""
+    """A parameter: a size, a key's number, or what the model's code holds."""
     if isinstance(spec, Mapping) and "value" in spec:
-        found = reading.find(spec["value"])
-        if found is not None and found.value is not None:
-            return Value(spec.get("words", {}).get(str(found.value).lower(), found.value), found.source, found.key)
-        return Value(spec["else"], "class default", reading.at(spec["value"]))
+        return number_of(reading, spec["value"], spec["else"])
     if isinstance(spec, list) and any(isinstance(each, Mapping) for each in spec):
         sizes = [size(reading, each) for each in spec]
         return sizes[0].replaced([each.value for each in sizes])

@@ -9,7 +9,7 @@ from service.models.addresses import ask
 from service.models.context import Context
 from service.models.families.chunks import reformer_layers
 from service.models.families.inkling import inkling
-from service.models.families.local import attention_windows, gpt_neo, streaming
+from service.models.families.local import attention_windows, gpt_neo, hybrid, streaming
 from service.models.families.relative import xlnet
 from service.models.families.rotations import clvp, esm_atoms, musicflamingo, vjepa2
 from service.models.families.sam import sam_distances
@@ -263,6 +263,7 @@ SPECIAL: Mapping[str, Special] = {
     "deberta_v2": deberta_v2,
     "gemma4_audio": gemma4_audio,
     "granite_projectors": granite_projectors,
+    "hybrid": hybrid,
     "inkling": inkling,
     "levit": levit,
     "maskformer": maskformer,
