@@ -23,9 +23,9 @@ from service.models.gguf_architectures import (
     WITHOUT,
 )
 from service.models.gguf_header import Header, refuse_other_prefix, refuse_uneven_heads, unread, use_of
-from service.models.gguf_layers import Kind, layers_of
+from service.models.gguf_layers import Kind, kinds, layers_of
 from service.models.gguf_masks import masks_of
-from service.models.gguf_rotary import turning
+from service.models.gguf_rotary import turning, unturned
 from service.models.nearest import echo, nearest
 from service.models.plan import Plan, Use
 from service.models.reading import kind, pointer
@@ -89,7 +89,7 @@ def _windows_off(header: Header) -> bool:
 def _uses(header: Header, context: Context) -> list[Use]:
     name = header.type.name
     if name in WITHOUT:
-        return [use_of(header, "none", notes=("no positional encoding",))]
+        return _without(header, context)
     if name in LEARNED:
         return [_learned(header, context)]
     if name in ALIBI or (name in ALIBI_OF_DEPTH and layers_of(header) == ALIBI_OF_DEPTH[name]):
@@ -97,6 +97,14 @@ def _uses(header: Header, context: Context) -> list[Use]:
     if name in BUCKETS:
         return _buckets(header, context)
     return turning(header, context)
+
+
+def _without(header: Header, context: Context) -> list[Use]:
+    """No positions: the layers that attend, where a list of their heads tells them."""
+    heads = header.value("attention.head_count_kv")
+    if heads is None or not isinstance(heads.value, list):
+        return [use_of(header, "none", notes=("no positional encoding",))]
+    return [unturned(header, context, kind) for kind in kinds(header)]
 
 
 def _learned(header: Header, context: Context) -> Use:

@@ -22,12 +22,11 @@ from service.models.reading import whole
 
 def turning(header: Header, context: Context) -> list[Use]:
     """Rotary attention: a use for each kind of layers."""
-    return [
-        _rotary(header, context, kind) if kind.turns else _unturned(header, context, kind) for kind in kinds(header)
-    ]
+    return [_rotary(header, context, kind) if kind.turns else unturned(header, context, kind) for kind in kinds(header)]
 
 
-def _unturned(header: Header, context: Context, kind: Kind) -> Use:
+def unturned(header: Header, context: Context, kind: Kind) -> Use:
+    """Layers without positions."""
     if kind.label == "linear_attention":
         said = "linear_attention: no attention, nothing turns"
         return use_of(header, "none", layer_type=kind.label, layers=kind.layers, notes=(said,))

@@ -33,8 +33,6 @@ def _of_the_class(reading: Reading, key: str, *, lost: bool) -> Value | None:
         parts = [reading.integer(each) for each in width[1:]]
         if turned is not None and all(parts):
             return turned.replaced(turned.value / sum(part.value for part in parts if part))
-    if key == "partial_rotary_factor" and reading.has(key) and reading.document.get(key) is None:
-        return None  # null keeps the class's own share out, and the whole head turns
     own = reading.given.get(key, reading.type.fields.get(key))
     own = rule.get("partial") if own is None else own
     if own is not None and isinstance(reading.document, Told):

@@ -103,20 +103,6 @@ def test_truncate_of_null_is_false() -> None:
         assert "truncate" not in values(use("llama", **plain))
 
 
-def test_a_share_beside_blocks_by_label() -> None:
-    """`partial_rotary_factor` of the file fills in what a block lacks, for Laguna and DiffusionGemma too."""
-    blocks = {label: {"rope_theta": 5.0} for label in ("full_attention", "sliding_attention")}
-    keys: dict[str, Any] = {
-        "rope_parameters": blocks,
-        "layer_types": ["full_attention", "sliding_attention"] * 3,
-        "head_dim": 16,
-    }
-    for found in plan("laguna", partial_rotary_factor=0.5, **keys).uses:
-        assert found.facts["rotary_dim"] == 8
-    for found in plan("laguna", **keys).uses:
-        assert found.facts["rotary_dim"] == 16
-
-
 def test_the_share_of_mistral_4_is_of_its_widths() -> None:
     widths: dict[str, Any] = {"qk_rope_head_dim": 8, "qk_nope_head_dim": 24}
     assert values(use("mistral4", partial_rotary_factor=1.0, **widths))["partial_rotary_factor"] == 0.25
