@@ -38,6 +38,12 @@ def no_length() -> Problem:
     return Problem("bad-request", detail)
 
 
+def wasteful_chunks() -> Problem:
+    return Problem(
+        "bad-request", "the chunks of the body are too small, or too much is said between them: send larger ones"
+    )
+
+
 def to_bytes(
     problem: Problem, admitted: Admitted, headers: RawHeaders, target: bytes, *, bodiless: bool = False
 ) -> bytes:

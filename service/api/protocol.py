@@ -3,7 +3,8 @@
     414 uri-too-long               the target is longer than `url_bytes`
     431 header-fields-too-large    more than `header_bytes` or `header_fields`, refused while they arrive
     408 request-timeout            a header that began was not complete within `header_seconds`
-    400 bad-request                not HTTP, no single Host, or a body whose end a proxy could see elsewhere
+    400 bad-request                not HTTP, no single Host, a body whose end a proxy could see elsewhere, or in
+                                   wasteful chunks
 
 A connection on which nothing begins within `header_seconds` is closed without a word. Everything after a
 complete header (the body's size and pauses among it) is the app's to judge.
@@ -16,9 +17,19 @@ import httptools
 from starlette.types import Scope
 from uvicorn.server import ServerState
 
+from service.api.chunks import Chunks
 from service.api.cycles import Cycle, Unframed
 from service.api.door import BODY, NOTED, noted_in
-from service.api.early import header_too_large, no_host, no_length, not_http, request_timeout, to_bytes, uri_too_long
+from service.api.early import (
+    header_too_large,
+    no_host,
+    no_length,
+    not_http,
+    request_timeout,
+    to_bytes,
+    uri_too_long,
+    wasteful_chunks,
+)
 from service.api.gate import Gate
 from service.api.meters import UNROUTED, Account
 from service.api.problems import Problem
@@ -62,6 +73,7 @@ class Protocol(Repeating):
         self.coding = b""
         self.heard = False
         self.silent = 0
+        self.chunks = Chunks(self.settings.header_bytes)
         self.problem: Problem | None = None
         self.due: Problem | None = None
         self.head_timer: asyncio.TimerHandle | None = None
@@ -81,6 +93,8 @@ class Protocol(Repeating):
         if self.deaf:
             return
         self.heard = self.ended = False
+        if self.in_message and not self.in_head:
+            self.chunks.wire += len(data)
         try:
             self._feed(data)
             self._bound_silence(len(data))
@@ -113,6 +127,8 @@ class Protocol(Repeating):
         self.silent = 0 if self.heard else self.silent + count
         if self.silent > self.settings.header_bytes:
             self._note(header_too_large(self.settings))
+        if self.in_message and self.chunks.too_much_is_said():
+            self._note(wasteful_chunks())
 
     # The timer
 
@@ -153,6 +169,7 @@ class Protocol(Repeating):
         self.heard = self.in_head = self.in_message = True
         self.passed_on = False
         self.head_bytes = self.hosts = self.discarded = 0
+        self.chunks.begin()
         self.coding = b""
 
     def on_url(self, url: bytes) -> None:
@@ -214,8 +231,14 @@ class Protocol(Repeating):
             others = [pair for pair in self.headers if pair[0] != b"host"]
             self.headers[:] = [*others, (b"host", b"[%s]" % host if b":" in host else host)]
 
+    def on_chunk_header(self) -> None:
+        self.chunks.count += 1
+        if self.chunks.too_many():
+            self._note(wasteful_chunks())
+
     def on_body(self, body: bytes) -> None:
         self.heard = True
+        self.chunks.body += len(body)
         super().on_body(body)
         if self.cycle.response_complete:
             self.discard(len(body))

@@ -12,6 +12,7 @@ from tests.api.test_bodies import JSON
 from tests.clients import Client, in_process, settings
 
 ADD = "/v1/apply/sinusoidal.npy"
+AT = "/v1/encodings/sinusoidal.npy?dim=2"
 INFER = "/v2/models/apply.sinusoidal/infer"
 ROWS = 30_000
 LONG = [[float(row), 0.5] for row in range(ROWS)]
@@ -70,9 +71,9 @@ def test_a_large_list_where_none_belongs_is_pointed_at(client: Client, target: s
 
 def test_the_objects_of_a_body_are_counted() -> None:
     """A body of lists takes many times as much as one of digits."""
-    lists, digits = ('{"tensors":{"x":[' + unit * 120_000 + "1]}}" for unit in ("[],", "123456789,"))
-    with in_process(settings(memory_bytes="20MiB")) as client:
-        assert posted(client, digits).status_code == 200
-        found = refused(posted(client, lists), "result-too-large")
+    lists, digits = ('{"positions":[' + unit + "1]}" for unit in ("[]," * 150_000, "123456789," * 45_000))
+    with in_process(settings(memory_bytes="24MiB")) as client:
+        assert posted(client, digits, AT).status_code == 200
+        found = refused(posted(client, lists, AT), "result-too-large")
         assert fault(found, "query")["requested"] > 24_000_000
         assert client.resources.budget.in_use == 0

@@ -14,6 +14,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from service.api.chunks import FREE_CHUNKS
 from service.api.cycles import Cycle, Unframed
 from service.api.door import Door, Found
 from service.api.early import not_http
@@ -297,6 +298,39 @@ def test_a_broken_body_is_400_while_the_app_waits_for_it(client: Client) -> None
     client.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
     client.send(b"nonsense\r\n")
     refused(client.read(), 400, "bad-request")
+
+
+CHUNKED = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+WASTEFUL = {
+    "small chunks": b"1\r\n \r\n" * (FREE_CHUNKS + 100),
+    "small chunks behind a large one": b"1000\r\n" + b" " * 4096 + b"\r\n" + b"1\r\n \r\n" * (FREE_CHUNKS + 100),
+    "extensions": (b"40;" + b"x" * 1000 + b"\r\n" + b" " * 64 + b"\r\n") * 100,
+}
+
+
+@pytest.mark.parametrize("body", WASTEFUL.values(), ids=WASTEFUL)
+@pytest.mark.parametrize("step", [1000, 1 << 18])
+def test_chunks_that_take_the_time_of_all_are_refused(step: int, body: bytes, client: Client) -> None:
+    client.send(CHUNKED)
+    time.sleep(0.05)  # so that the body comes by itself
+    for start in range(0, len(body), step):
+        client.send(body[start : start + step])
+    says = refused(client.read(), 400, "bad-request")
+    assert says == "the chunks of the body are too small, or too much is said between them: send larger ones"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"1;name=value\r\n \r\n" * 1000,
+        (b"100;x\r\n" + b" " * 256 + b"\r\n") * (FREE_CHUNKS + 1000),
+        b"3\r\nabc\r\n" * (FREE_CHUNKS - 1),
+    ],
+)
+def test_small_chunks_for_a_while_are_fine(body: bytes, client: Client) -> None:
+    client.send(CHUNKED + body + b"0\r\n\r\n" + GET[:-2] + b"Connection: close\r\n\r\n")
+    answer = client.read()
+    assert answer.count(OK) == 2
 
 
 SLOW = b"GET /slow?seconds=0.1 HTTP/1.1\r\nHost: x\r\n\r\n"
