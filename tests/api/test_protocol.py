@@ -302,8 +302,8 @@ def test_a_broken_body_is_400_while_the_app_waits_for_it(client: Client) -> None
 
 CHUNKED = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 WASTEFUL = {
-    "small chunks": b"1\r\n \r\n" * (FREE_CHUNKS + 100),
-    "small chunks behind a large one": b"1000\r\n" + b" " * 4096 + b"\r\n" + b"1\r\n \r\n" * (FREE_CHUNKS + 100),
+    "small chunks": b"1\r\n \r\n" * (FREE_CHUNKS + 200),
+    "small chunks behind a large one": b"1000\r\n" + b" " * 4096 + b"\r\n" + b"1\r\n \r\n" * (FREE_CHUNKS + 200),
     "extensions": (b"40;" + b"x" * 1000 + b"\r\n" + b" " * 64 + b"\r\n") * 100,
 }
 
