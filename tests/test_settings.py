@@ -241,7 +241,7 @@ NONSENSE = [
 ]
 # Not so for these: names and keys look like anything.
 SENSIBLE = {
-    "host": ["1_0", "é", "nan", "1e999"],
+    "host": ["1_0", "٣", "é", "nan", "1e999"],
     "allowed_hosts": ["1_0", "0x10", "nan", "1e999", "a\nb"],
     "api_key": ["1_0", "0x10", "a..b", "9" * 400, "nan", "1e999", ","],
 }

@@ -33,6 +33,14 @@ def no_host() -> Problem:
     return Problem("bad-request", "HTTP/1.1 requires one Host field: send it once")
 
 
+def bad_host() -> Problem:
+    return Problem("bad-request", "the Host field is no host: a name or an address, with or without :port, would do")
+
+
+def bad_target() -> Problem:
+    return Problem("bad-request", "the target has a scheme that is not spoken here: http, https or a path would do")
+
+
 def no_length() -> Problem:
     detail = "a body has one Content-Length or, in HTTP/1.1, the one Transfer-Encoding `chunked`: send it so"
     return Problem("bad-request", detail)

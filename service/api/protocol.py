@@ -3,8 +3,8 @@
     414 uri-too-long               the target is longer than `url_bytes`
     431 header-fields-too-large    more than `header_bytes` or `header_fields`, refused while they arrive
     408 request-timeout            a header that began was not complete within `header_seconds`
-    400 bad-request                not HTTP, no single Host, a body whose end a proxy could see elsewhere, or in
-                                   wasteful chunks
+    400 bad-request                not HTTP, no single Host that is one, a body whose end a proxy could see elsewhere,
+                                   or one in wasteful chunks
 
 A connection on which nothing begins within `header_seconds` is closed without a word. Everything after a
 complete header (the body's size and pauses among it) is the app's to judge.
@@ -21,6 +21,8 @@ from service.api.chunks import Chunks
 from service.api.cycles import Cycle, Unframed
 from service.api.door import BODY, NOTED, noted_in
 from service.api.early import (
+    bad_host,
+    bad_target,
     header_too_large,
     no_host,
     no_length,
@@ -31,6 +33,7 @@ from service.api.early import (
     wasteful_chunks,
 )
 from service.api.gate import Gate
+from service.api.hosts import is_host
 from service.api.meters import UNROUTED, Account
 from service.api.problems import Problem
 from service.api.repeating import Repeating
@@ -44,6 +47,7 @@ FIELD_OVERHEAD = 4
 # The method of what was refused before one was read.
 UNREAD = "-"
 VERSIONS = ("1.1", "1.0")
+SCHEMES = (b"http", b"https")
 
 
 class RefusedError(Exception):
@@ -70,6 +74,7 @@ class Protocol(Repeating):
         self.ended = False
         self.head_bytes = 0
         self.hosts = 0
+        self.host = self.known_host = b""
         self.coding = b""
         self.heard = False
         self.silent = 0
@@ -169,6 +174,7 @@ class Protocol(Repeating):
         self.heard = self.in_head = self.in_message = True
         self.passed_on = False
         self.head_bytes = self.hosts = self.discarded = 0
+        self.host = b""
         self.chunks.begin()
         self.coding = b""
 
@@ -189,6 +195,7 @@ class Protocol(Repeating):
         self.headers.append((name, value))
         if name == b"host":
             self.hosts += 1
+            self.host = value
         elif name == b"transfer-encoding":
             self.coding += value
         elif name == b"expect":
@@ -202,6 +209,10 @@ class Protocol(Repeating):
             self._note(not_http())
         if self.hosts != 1 and (self.hosts or version == "1.1"):
             self._note(no_host())
+        if self.host != self.known_host:
+            if not is_host(self.host):
+                self._note(bad_host())
+            self.known_host = self.host
         if self.coding and (self.coding.lower() != b"chunked" or version == "1.0"):
             self._note(no_length())
         if not self.parser.should_upgrade():
@@ -226,10 +237,12 @@ class Protocol(Repeating):
 
     def _take_host_from_target(self) -> None:
         """What a target such as `http://example.org/v1` says goes before the Host field (RFC 9112, 3.2.2)."""
-        host = httptools.parse_url(self.url).host
-        if host:
+        target = httptools.parse_url(self.url)
+        if target.schema and target.schema.lower() not in SCHEMES:
+            self._note(bad_target())
+        if target.host:
             others = [pair for pair in self.headers if pair[0] != b"host"]
-            self.headers[:] = [*others, (b"host", b"[%s]" % host if b":" in host else host)]
+            self.headers[:] = [*others, (b"host", b"[%s]" % target.host if b":" in target.host else target.host)]
 
     def on_chunk_header(self) -> None:
         self.chunks.count += 1

@@ -252,6 +252,33 @@ def test_http_1_1_needs_one_host(hosts: bytes, client: Client) -> None:
     assert refused(client.read(), 400, "bad-request") == "HTTP/1.1 requires one Host field: send it once"
 
 
+@pytest.mark.parametrize(
+    "host", [b"a b/@", b"a/b", b"a@b", b"a#b", b"a:b", b"a:1:2", b"[::1", b"a\\b", b"\xe9", b"a%zz"]
+)
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_a_host_is_one(version: bytes, host: bytes, client: Client) -> None:
+    client.send(b"GET /health/live HTTP/" + version + b"\r\nHost: " + host + b"\r\n\r\n")
+    assert refused(client.read(), 400, "bad-request").startswith("the Host field is no host")
+
+
+@pytest.mark.parametrize("host", [b"", b":80", b"a_b.c~d", b"[::1]:80", b"a%20b", b"x" * 300])
+def test_unusual_hosts(host: bytes, client: Client) -> None:
+    client.send(b"GET /health/live HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+    assert client.read(until=b"}").startswith(OK)
+
+
+@pytest.mark.parametrize("scheme", [b"ftp", b"file", b"ws", b"httpx"])
+def test_a_target_of_another_scheme(scheme: bytes, client: Client) -> None:
+    client.send(b"GET " + scheme + b"://x/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert refused(client.read(), 400, "bad-request").startswith("the target has a scheme that is not spoken here")
+
+
+@pytest.mark.parametrize("scheme", [b"http", b"HTTP", b"https"])
+def test_a_whole_address(scheme: bytes, client: Client) -> None:
+    client.send(b"GET " + scheme + b"://x/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert client.read(until=b"}").startswith(OK)
+
+
 def test_http_1_0_needs_none(client: Client) -> None:
     client.send(b"GET /health/live HTTP/1.0\r\n\r\n")
     assert client.read().startswith(OK)

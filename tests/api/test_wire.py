@@ -181,6 +181,29 @@ def test_expect_is_answered_before_the_body_is_sent(server: Client) -> None:
     assert parsed(refusal)[0] == 422
 
 
+@pytest.mark.parametrize(
+    ("target", "length", "status"),
+    [("/v1/apply/rope", 999_999_999, 413), ("/v1/apply/rope?x=1", 18, 422), ("/x", 18, 404)],
+)
+def test_who_waits_to_send_a_body_that_is_refused_hears_that_the_connection_ends(
+    server: Client, target: str, length: int, status: int
+) -> None:
+    """For neither side would know whether the body or another request comes next (RFC 9110, 10.1.1)."""
+    fields = ("Content-Type: application/json", f"Content-Length: {length}", "Expect: 100-continue")
+    with Connection(port_of(server)) as connection:
+        connection.send(ask(target, *fields, method="POST", last=False))
+        answer = connection.read()  # to the end
+    found, headers, _ = parsed(answer)
+    assert (found, headers["connection"]) == (status, "close")
+
+
+def test_who_sent_the_body_without_waiting_keeps_the_connection(server: Client) -> None:
+    fields = ("Content-Type: application/json", "Content-Length: 18", "Expect: 100-continue")
+    refused = ask("/v1/apply/rope?x=1", *fields, method="POST", last=False) + b'{"positions": [0]}'
+    answer = talk(server, refused + ask("/health/live"))
+    assert [answer.count(status) for status in (b"HTTP/1.1 422 ", b"HTTP/1.1 200 ")] == [1, 1]
+
+
 def test_a_get_with_a_body_is_sent_to_post(server: Client) -> None:
     """Answering it would be to ignore the positions in it, also where the answer without them is in the cache."""
     assert server.get(TABLE).status_code == 200
