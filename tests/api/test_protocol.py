@@ -300,6 +300,44 @@ def test_what_is_not_http_is_400(sent: bytes, client: Client) -> None:
     assert refused(client.read(), 400, "bad-request") == "this is not HTTP/1.1: send a well-formed request"
 
 
+HIDDEN = b"GET /asked/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+FIVE = b"Content-Length: 5\r\n"
+CHUNKS = b"Transfer-Encoding: chunked\r\n"
+AMBIGUOUS = {
+    "two lengths": FIVE + b"Content-Length: 6\r\n",
+    "a length twice": FIVE * 2,
+    "a list of lengths": b"Content-Length: 5, 5\r\n",
+    "a list of lengths without a space": b"Content-Length: 5,6\r\n",
+    "a signed length": b"Content-Length: +5\r\n",
+    "a length in hexadecimal": b"Content-Length: 0x5\r\n",
+    "a length and a coding": FIVE + CHUNKS,
+    "a coding and a length": CHUNKS + FIVE,
+    "a coding twice": CHUNKS * 2,
+    "a list of codings": b"Transfer-Encoding: chunked, chunked\r\n",
+    "another coding first": b"Transfer-Encoding: gzip, chunked\r\n",
+    "another coding last": b"Transfer-Encoding: chunked, identity\r\n",
+    "another coding": b"Transfer-Encoding: identity\r\n",
+    "a coding that is like one": b"Transfer-Encoding: xchunked\r\n",
+    "a coding behind a control character": b"Transfer-Encoding: \x0bchunked\r\n",
+    "a name before a space": FIVE[:-5] + b" : 5\r\n",
+    "a folded line": b"X: y\r\n Content-Length: 5\r\n",
+    "a line that ends early": b"X: y\nContent-Length: 5\r\n",
+    "two hosts": b"Host: y\r\n",
+    "a host twice": b"Host: x\r\n",
+}
+
+
+@pytest.mark.parametrize("fields", AMBIGUOUS.values(), ids=AMBIGUOUS)
+@pytest.mark.parametrize("body", [b"", b"abcde", b"0\r\n\r\n"])
+def test_what_two_servers_could_read_differently_is_refused(body: bytes, fields: bytes, client: Client) -> None:
+    """And what follows is no request, however it is read."""
+    client.send(b"POST /echo HTTP/1.1\r\nHost: x\r\n" + fields + b"\r\n" + body + HIDDEN)
+    answer = client.read()  # to the end
+    assert len(re.findall(rb"HTTP/1\.1 \d", answer)) == 1
+    assert b"hidden" not in answer
+    refused(answer, 400, "bad-request")
+
+
 @pytest.mark.parametrize(
     ("sent", "status", "says"),
     [
