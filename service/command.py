@@ -15,6 +15,7 @@ from typing import NoReturn, get_args
 from service import __version__
 from service.access import KEY_NAME
 from service.settings import Settings, SettingsError, flag, load, nearest, show_default, takes, variable
+from service.spelling import one_line
 
 DONE, FAILED, REFUSED = 0, 1, 2
 NAME = "posenc"
@@ -99,7 +100,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose refusals are one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(REFUSED, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(REFUSED, f"{self.prog}: {one_line(message)}; see {self.prog} --help\n")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -24,7 +24,7 @@ from service.api import (
 )
 from service.api.access import gate_of
 from service.api.access_log import AccessLog
-from service.api.bodies import JSON_OBJECT_FACTOR, Limits
+from service.api.bodies import Limits
 from service.api.directory import Directory
 from service.api.door import Door
 from service.api.limits import Budget
@@ -33,6 +33,7 @@ from service.api.reply_cache import ReplyCache
 from service.api.resources import Resources, work_pool
 from service.drawer import Drawer
 from service.engine.tables import TableCache
+from service.formats.json_reader import OBJECT_FACTOR
 from service.machine import cores, wants_partner
 from service.partner import Partner
 from service.settings import Settings
@@ -121,5 +122,5 @@ def make_resources(settings: Settings) -> Resources:
 def body_limits(settings: Settings) -> Limits:
     """What is read of a body: nothing that there would be no memory for, whatever the settings allow."""
     memory = settings.memory_bytes
-    sizes = min(settings.body_bytes, memory), min(settings.json_body_bytes, memory // JSON_OBJECT_FACTOR)
+    sizes = min(settings.body_bytes, memory), min(settings.json_body_bytes, memory // OBJECT_FACTOR)
     return Limits(*sizes, settings.body_idle_seconds)

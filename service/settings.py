@@ -11,14 +11,22 @@ from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, cast, get_args
 
 from annotated_types import Ge, Le
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from service.access import Key, read_hosts, read_key_file, read_keys, read_networks, read_origins
+from service.spelling import is_number, one_line, parse_bytes, read_host, show_bytes
 
 PREFIX = "POSENC_"
-UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 # A Kubernetes Service named `posenc` puts these into every pod of its namespace, and an
 # address into POSENC_PORT.
@@ -28,29 +36,6 @@ SERVICE_LINK_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 class SettingsError(Exception):
     """A setting is unknown or does not hold; the message is the one line that the user reads."""
-
-
-def parse_bytes(value: object) -> object:
-    """Turn `64MiB` into 67108864; what is not such a text is left for pydantic to judge.
-
-    >>> parse_bytes("64MiB"), parse_bytes("1 GiB"), parse_bytes("512")
-    (67108864, 1073741824, 512)
-    """
-    match = re.fullmatch(r"(\d{1,19}) ?([a-zA-Z]*)", value) if isinstance(value, str) else None
-    unit = UNITS.get(match[2].upper()) if match else None
-    return value if match is None or unit is None else int(match[1]) * unit
-
-
-def show_bytes(count: int) -> str:
-    """Write a number of bytes in the largest unit that divides it.
-
-    >>> show_bytes(67108864), show_bytes(1000)
-    ('64MiB', '1000')
-    """
-    for name, unit in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count and count % unit == 0:
-            return f"{count // unit}{name}"
-    return str(count)
 
 
 Bytes = BeforeValidator(parse_bytes)
@@ -87,7 +72,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
-    host: Annotated[str, Field(min_length=1)] = Field(default="127.0.0.1", description="address to listen on")
+    host: Annotated[str, _text_for(read_host)] = Field(default="127.0.0.1", description="address to listen on")
     port: Annotated[int, Ge(0), Le(65535)] = Field(default=8000, description="port to listen on; 0 takes a free one")
     workers: Annotated[int, Ge(1), Le(256)] = Field(default=1, description="server processes that share the port")
     threads: Annotated[int, Ge(0), Le(1024)] = Field(
@@ -154,7 +139,7 @@ class Settings(BaseSettings):
     metrics: Literal["on", "off"] = Field(default="on", description="serve /metrics for Prometheus")
     docs: Literal["on", "off"] = Field(default="on", description="serve /docs and /openapi.json")
     explorer: Literal["on", "off"] = Field(default="on", description="serve the explorer, the page at /")
-    root_path: Annotated[str, Field(pattern=r"^(/[^/?#\s]+)*$")] = Field(
+    root_path: Annotated[str, Field(pattern=r"^(/[!-~&&[^/?#]]+)*$")] = Field(
         default="", description="path prefix that a proxy in front strips, such as /posenc"
     )
     api_keys: Annotated[str, _text_for(read_keys)] = Field(
@@ -179,6 +164,17 @@ class Settings(BaseSettings):
     cors_origins: Annotated[str, _text_for(read_origins)] = Field(
         default="", description="origins whose pages may read answers; * means every page, none that none may"
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plainly_written(cls, value: object, info: ValidationInfo) -> object:
+        if isinstance(value, str) and (kind := cls.model_fields[str(info.field_name)].annotation) in (int, float):
+            read = parse_bytes(value) if is_size(str(info.field_name)) else value
+            if isinstance(read, str) and not is_number(read, kind):
+                raise ValueError("no number")
+        elif isinstance(value, str) and not value.isascii():
+            value.encode()  # what is no UTF-8 would be no message either
+        return value
 
     @model_validator(mode="after")
     def _drain_within_grace(self) -> Self:
@@ -302,7 +298,7 @@ def _refuse_unknown_variables() -> None:
     known = {variable(name) for name in Settings.model_fields}
     for name in sorted(os.environ):
         if name.upper().startswith(PREFIX) and name.upper() not in known and not SERVICE_LINK.fullmatch(name):
-            raise SettingsError(f"{name} is not a setting{nearest(name.upper(), sorted(known), PREFIX)}")
+            raise SettingsError(f"{one_line(name)} is not a setting{nearest(name.upper(), sorted(known), PREFIX)}")
 
 
 def _one_line(error: ValidationError) -> str:

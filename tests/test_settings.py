@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from service.access import new_key
+from service.command import main
 from service.settings import (
     Settings,
     SettingsError,
     flag,
     is_size,
     load,
-    parse_bytes,
-    show_bytes,
     show_default,
     takes,
     variable,
 )
+from service.spelling import parse_bytes, show_bytes
 
 NAMES = list(Settings.model_fields)
 ENTRY, SECOND = new_key("ci")[1], new_key("team-b")[1]
@@ -64,8 +64,23 @@ OTHER: dict[str, tuple[str, object]] = {
     "cors_origins": ("*", "*"),
 }
 BAD: dict[str, list[str]] = {
-    "host": [""],
-    "port": ["-1", "65536", "http", "80.5", ""],
+    "host": [
+        "",
+        ".",
+        "a..b",
+        "a" * 64,
+        "1.5",
+        "0x10",
+        "127.1",
+        "1.2.3.4.",
+        "a\nb",
+        "a b",
+        "[::1]",
+        "::x",
+        "::1%a\nb",
+        "é..b",
+    ],
+    "port": ["-1", "65536", "http", "80.5", "80.0", "1_0", " 80", "+80", "٨١", ""],
     "workers": ["0", "257"],
     "threads": ["-1", "1025"],
     "partner": ["auto", ""],
@@ -95,7 +110,7 @@ BAD: dict[str, list[str]] = {
     "metrics": ["9090"],
     "docs": ["yes", "1"],
     "explorer": ["yes"],
-    "root_path": ["posenc", "/a/", "/a b", "/a?b"],
+    "root_path": ["posenc", "/a/", "/a b", "/a?b", "/a#", "/é", "/a\n"],
     "api_keys": [
         "a-key-itself",
         f"{ENTRY[:-1]}",
@@ -206,6 +221,57 @@ def test_a_bad_value_is_one_line_with_name_value_and_cure(
     shown = "not taken" if name in ("api_keys", "api_key") else shown
     assert line == f"{flag(name)} ({variable(name)}) is {shown}: {takes(name)} would do"
     assert "\n" not in line
+
+
+NONSENSE = [
+    "\udcff",
+    "http://\udcff",
+    "a\nb",
+    "\x1b[0m",
+    "٣",
+    "1_0",
+    "0x10",
+    " ",
+    "a..b",
+    "9" * 400,
+    "é",
+    "nan",
+    "1e999",
+    ",",
+]
+# Not so for these: names and keys look like anything.
+SENSIBLE = {
+    "host": ["1_0", "٣", "é", "nan", "1e999"],
+    "allowed_hosts": ["1_0", "0x10", "nan", "1e999", "a\nb"],
+    "api_key": ["1_0", "0x10", "a..b", "9" * 400, "nan", "1e999", ","],
+}
+
+
+@pytest.mark.parametrize("text", NONSENSE, ids=ascii)
+@pytest.mark.parametrize("name", NAMES)
+def test_nonsense_is_answered_in_one_line_and_with_2(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for given in ([flag(name), text], []):
+        code = main(["key", "ci", *given])
+        told = capsys.readouterr().err
+        if text in SENSIBLE.get(name, []):
+            assert (code, told) == (0, "")
+        else:
+            assert code == 2
+            assert re.fullmatch(rf"posenc: {flag(name)} \({variable(name)}\) is [ -~٣é]+ would do\n", told)
+        monkeypatch.setenv(variable(name), text)
+
+
+def test_what_is_no_setting_is_told_in_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["key", "ci", "--po\nrt"])
+    assert left.value.code == 2
+    monkeypatch.setenv("POSENC_A\nB\udcff", "1")
+    assert main(["key", "ci"]) == 2
+    assert re.fullmatch(r"posenc: --po\\nrt is .*\nposenc: POSENC_A\\nB\\udcff is .*\n", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.bodies import JSON, JSON_OBJECT_FACTOR, Given, given_in, media_type, read_body, refuse_body
+from service.api.bodies import JSON, Given, given_in, media_type, read_body, refuse_body, take_objects
 from service.api.caching import FRESH, IMMUTABLE, byte_range, condition, encoded, etag, joined
 from service.api.codings import Coding, accepted
 from service.api.door import address_of
@@ -146,7 +146,7 @@ async def answer_post(request: Request, scheme: Scheme[Any, Any], extension: str
     try:
         body = await read_body(request, kind, resources.body, share)
         if kind == JSON:
-            share.take((JSON_OBJECT_FACTOR - 1) * len(body))
+            await take_objects(body, share, resources.work)
         wanted = await resources.work(
             lambda: _understood(scheme, query, assumed, extension, given_in(scheme, kind, body), resources)
         )

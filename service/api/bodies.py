@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,9 @@ from service.engine.pasted import Pasted
 from service.engine.scheme import Scheme
 from service.formats.declared import Body
 from service.formats.errors import pointer_to
-from service.formats.json_reader import read_json
+from service.formats.json_reader import object_bytes, read_json
 from service.formats.lists import array_from_lists, flags_from_lists
+from service.formats.long_lists import LONG
 from service.formats.reader import read_arrays
 
 # The slowest that a client may send or take, in bytes a second: less is a client that wants to hold on to something.
@@ -25,8 +26,8 @@ LEAST_RATE = 1024
 
 JSON = "application/json"
 BINARY = ("application/octet-stream", "application/x-npy")
-# Reading JSON turns a digit and a comma into a Python object: up to some twelve times the body while it lasts.
-JSON_OBJECT_FACTOR = 12
+# Does work on a thread of its own.
+Worker = Callable[[Callable[[], int]], Awaitable[int]]
 # A Content-Length beyond this many digits is too large by its first ones.
 MOST_DIGITS = 18
 
@@ -72,6 +73,11 @@ async def read_body(request: Request, kind: str, limits: Limits, share: Share) -
         if not message.get("more_body"):
             request.scope["waiting"].begin()
             return body
+
+
+async def take_objects(body: Body, share: Share, work: Worker) -> None:
+    """Count what reading that much JSON takes beside it."""
+    share.take(object_bytes(body) if len(body) < LONG else await work(lambda: object_bytes(body)))
 
 
 def least_bytes(seconds: float) -> int:
@@ -187,7 +193,7 @@ def _from_binary(scheme: Scheme[Any, Any], body: Body) -> dict[str, NDArray[Any]
 
 
 def _from_json(scheme: Scheme[Any, Any], body: Body) -> Given:
-    document = _object(read_json(body), "", "the body")
+    document = _object(read_json(body, [array.name for array in scheme.inputs]), "", "the body")
     tensors = [array.name for array in scheme.inputs if array.name != "positions"]
     positions = [array.name for array in scheme.inputs if array.name == "positions"]
     pasted = scheme.pasted.names if scheme.pasted else ()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.bodies import JSON_OBJECT_FACTOR, content_type, read_body
+from service.api.bodies import content_type, read_body, take_objects
 from service.api.caching import encoded
 from service.api.limits import Share, refuse_large
 from service.api.problems import Problem, echo, problem_from, unknown_name
@@ -75,7 +75,7 @@ async def _answer(request: Request, extension: str, resources: Resources) -> Res
     try:
         limits = replace(resources.body, body_bytes=min(resources.body.body_bytes, BODY_BYTES))
         body = await read_body(request, "", limits, share)
-        share.take((JSON_OBJECT_FACTOR - 1) * len(body))
+        await take_objects(body, share, resources.work)
         bundle = await resources.work(lambda: understood(read_json(body), extension, resources))
         share.take(max(map(block_bytes, bundle.entries.values())))
     except BaseException:

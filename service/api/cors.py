@@ -12,7 +12,10 @@ from service.api.caching import RawHeaders
 from service.api.gate import Noted
 
 # What a page may send and read beyond what Fetch allows anyway.
-SENT = "Authorization, Content-Type, If-None-Match, Inference-Header-Content-Length, Range, X-Request-ID"
+SENT = (
+    "Authorization, Content-Type, If-Match, If-None-Match, If-Range, Inference-Header-Content-Length, Range, "
+    "traceparent, tracestate, X-Request-ID"
+)
 READ = (
     "Accept-Ranges, Array-Dtype, Array-Shape, Content-Disposition, Content-Encoding, Content-Range, ETag, "
     "Inference-Header-Content-Length, Retry-After, Server-Timing, X-Request-ID"

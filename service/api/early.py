@@ -33,9 +33,23 @@ def no_host() -> Problem:
     return Problem("bad-request", "HTTP/1.1 requires one Host field: send it once")
 
 
+def bad_host() -> Problem:
+    return Problem("bad-request", "the Host field is no host: a name or an address, with or without :port, would do")
+
+
+def bad_target() -> Problem:
+    return Problem("bad-request", "the target has a scheme that is not spoken here: http, https or a path would do")
+
+
 def no_length() -> Problem:
     detail = "a body has one Content-Length or, in HTTP/1.1, the one Transfer-Encoding `chunked`: send it so"
     return Problem("bad-request", detail)
+
+
+def wasteful_chunks() -> Problem:
+    return Problem(
+        "bad-request", "the chunks of the body are too small, or too much is said between them: send larger ones"
+    )
 
 
 def to_bytes(

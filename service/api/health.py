@@ -10,7 +10,7 @@ from service.api.gate import path_of
 from service.api.replies import Bytes
 from service.api.resources import Resources
 
-PATHS = frozenset(("/health/live", "/health/ready"))
+PATHS = frozenset(("/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready"))
 HEADERS = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
 
 

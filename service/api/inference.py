@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service import __version__
-from service.api.bodies import JSON, JSON_OBJECT_FACTOR, read_body
+from service.api.bodies import JSON, read_body, take_objects
 from service.api.caching import encoded
 from service.api.documents import fixed_json
 from service.api.health import HEADERS
@@ -184,7 +184,7 @@ async def _infer(request: Request, scheme: AnyScheme, resources: Resources) -> R
         body = await read_body(request, JSON if length is None else BINARY, resources.body, share)
         # JSON becomes Python objects; of a binary body only the part before the tensors does.
         text = len(body) if length is None or not length.isdecimal() else min(int(length[:18]), len(body))
-        share.take((JSON_OBJECT_FACTOR - 1) * text)
+        await take_objects(memoryview(body)[:text], share, resources.work)
         name = request.path_params["model"]
         reply = await resources.work(lambda: understood(name, scheme, read_inference(body, length), resources))
         share.take(2 * reply.text_bytes + block_bytes(reply.wanted))

@@ -65,7 +65,7 @@ class Inference:
 def read_inference(body: bytes | bytearray, header_length: str | None) -> Inference:
     """The request in a body. Whatever is wrong with it is a Problem that says where."""
     text, rest = _split(body, header_length)
-    document = _object(read_json(text), "the request")
+    document = _object(read_json(text, ("data",)), "the request")
     for name in document:
         if name not in KEYS:
             raise _wrong("", f"{echo(name)} is not known here; known are {', '.join(KEYS)}")
@@ -160,10 +160,10 @@ def _decoded(data: bytes, pointer: str) -> str:
 
 
 def _from_json(data: Any, shape: tuple[int, ...], datatype: str, pointer: str) -> Values:
-    if not isinstance(data, list):
+    if not isinstance(data, list | np.ndarray):
         raise _wrong(pointer, "a list is needed")
     if datatype == BYTES:
-        flat = _flattened(data)
+        flat: list[Any] = _flattened(data) if isinstance(data, list) else [None]
         if not all(isinstance(each, str) for each in flat):
             raise _wrong(pointer, "BYTES are strings in JSON")
         return _counted(flat, shape, pointer)

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.bodies import JSON, content_type, read_body, refuse_body
+from service.api.bodies import JSON, content_type, read_body, refuse_body, take_objects
 from service.api.caching import encoded
 from service.api.documents import Fixed, fixed_json
 from service.api.limits import Share
@@ -25,7 +25,6 @@ from service.models.context import PRESETS
 
 # A configuration has some kilobytes; a GGUF header with its vocabulary some megabytes.
 MOST_BYTES = 8 * 2**20
-JSON_OBJECT_FACTOR = 12
 LONGEST = 2**20
 
 
@@ -59,7 +58,8 @@ def install(app: FastAPI, resources: Resources) -> None:
         with Share(resources.budget) as share:
             limits = replace(resources.body, body_bytes=min(resources.body.most(JSON), MOST_BYTES))
             body = await read_body(request, "", limits, share)
-            share.take(JSON_OBJECT_FACTOR * len(body))
+            share.take(len(body))
+            await take_objects(body, share, resources.work)
             content = await resources.work(lambda: orjson.dumps(_plan(body, options).document()))
         headers = [
             ("Cache-Control", "no-store"),

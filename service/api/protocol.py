@@ -3,7 +3,8 @@
     414 uri-too-long               the target is longer than `url_bytes`
     431 header-fields-too-large    more than `header_bytes` or `header_fields`, refused while they arrive
     408 request-timeout            a header that began was not complete within `header_seconds`
-    400 bad-request                not HTTP, no single Host, or a body whose end a proxy could see elsewhere
+    400 bad-request                not HTTP, no single Host that is one, a body whose end a proxy could see elsewhere,
+                                   or one in wasteful chunks
 
 A connection on which nothing begins within `header_seconds` is closed without a word. Everything after a
 complete header (the body's size and pauses among it) is the app's to judge.
@@ -17,10 +18,23 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
+from service.api.chunks import Chunks
 from service.api.cycles import Cycle, Unframed
 from service.api.door import BODY, NOTED, noted_in
-from service.api.early import header_too_large, no_host, no_length, not_http, request_timeout, to_bytes, uri_too_long
+from service.api.early import (
+    bad_host,
+    bad_target,
+    header_too_large,
+    no_host,
+    no_length,
+    not_http,
+    request_timeout,
+    to_bytes,
+    uri_too_long,
+    wasteful_chunks,
+)
 from service.api.gate import Gate
+from service.api.hosts import is_host
 from service.api.meters import UNROUTED, Account
 from service.api.problems import Problem
 from service.api.repeating import Repeating
@@ -34,6 +48,7 @@ FIELD_OVERHEAD = 4
 # The method of what was refused before one was read.
 UNREAD = "-"
 VERSIONS = ("1.1", "1.0")
+SCHEMES = (b"http", b"https")
 
 
 class RefusedError(Exception):
@@ -60,9 +75,11 @@ class Protocol(Repeating):
         self.ended = False
         self.head_bytes = 0
         self.hosts = 0
+        self.host = self.known_host = b""
         self.coding = b""
         self.heard = False
         self.silent = 0
+        self.chunks = Chunks(self.settings.header_bytes)
         self.problem: Problem | None = None
         self.due: Problem | None = None
         self.head_timer: asyncio.TimerHandle | None = None
@@ -87,6 +104,8 @@ class Protocol(Repeating):
         if self.deaf:
             return
         self.heard = self.ended = False
+        if self.in_message and not self.in_head:
+            self.chunks.wire += len(data)
         try:
             self._feed(data)
             self._bound_silence(len(data))
@@ -119,6 +138,8 @@ class Protocol(Repeating):
         self.silent = 0 if self.heard else self.silent + count
         if self.silent > self.settings.header_bytes:
             self._note(header_too_large(self.settings))
+        if self.in_message and self.chunks.too_much_is_said():
+            self._note(wasteful_chunks())
 
     # The timer
 
@@ -159,6 +180,8 @@ class Protocol(Repeating):
         self.heard = self.in_head = self.in_message = True
         self.passed_on = False
         self.head_bytes = self.hosts = self.discarded = 0
+        self.host = b""
+        self.chunks.begin()
         self.coding = b""
 
     def on_url(self, url: bytes) -> None:
@@ -178,6 +201,7 @@ class Protocol(Repeating):
         self.headers.append((name, value))
         if name == b"host":
             self.hosts += 1
+            self.host = value
         elif name == b"transfer-encoding":
             self.coding += value
         elif name == b"expect":
@@ -191,6 +215,10 @@ class Protocol(Repeating):
             self._note(not_http())
         if self.hosts != 1 and (self.hosts or version == "1.1"):
             self._note(no_host())
+        if self.host != self.known_host:
+            if not is_host(self.host):
+                self._note(bad_host())
+            self.known_host = self.host
         if self.coding and (self.coding.lower() != b"chunked" or version == "1.0"):
             self._note(no_length())
         if not self.parser.should_upgrade():
@@ -217,13 +245,21 @@ class Protocol(Repeating):
 
     def _take_host_from_target(self) -> None:
         """What a target such as `http://example.org/v1` says goes before the Host field (RFC 9112, 3.2.2)."""
-        host = httptools.parse_url(self.url).host
-        if host:
+        target = httptools.parse_url(self.url)
+        if target.schema and target.schema.lower() not in SCHEMES:
+            self._note(bad_target())
+        if target.host:
             others = [pair for pair in self.headers if pair[0] != b"host"]
-            self.headers[:] = [*others, (b"host", b"[%s]" % host if b":" in host else host)]
+            self.headers[:] = [*others, (b"host", b"[%s]" % target.host if b":" in target.host else target.host)]
+
+    def on_chunk_header(self) -> None:
+        self.chunks.count += 1
+        if self.chunks.too_many():
+            self._note(wasteful_chunks())
 
     def on_body(self, body: bytes) -> None:
         self.heard = True
+        self.chunks.body += len(body)
         super().on_body(body)
         if self.cycle.response_complete:
             self.discard(len(body))

@@ -20,7 +20,7 @@ class Watching(HttpToolsProtocol):
     """A connection whose reader is timed from when what was written piles up until it is taken.
 
     Nothing more is written meanwhile, so what the reader took is what the pile lost. What the kernels of both sides
-    hold counts as taken.
+    hold counts as taken, and the reader's gives it what it holds before it tells of the cut.
     """
 
     def __init__(self, *given: Any) -> None:

@@ -1,25 +1,36 @@
 """Reads a JSON body strictly (RFC 8259, UTF-8), whatever its bytes are."""
 
+import gc
 import json
+from collections.abc import Collection
 from typing import Any
 
 import orjson
 
 from service.formats.declared import Body
 from service.formats.errors import Unreadable, echo
+from service.formats.long_lists import LONG, STEP, put_back, without_long_lists
 from service.formats.seen import seen
 
 DUPLICATES_BYTES = 1 << 20
-MOST_CONTAINERS = 4_000_000
+# What is read in one piece, while no other thread runs: values, of which a list or an object counts twice and a name
+# five times, for so much longer they take.
+MOST_PARTS = 600_000
+MOST_CONTAINERS = 200_000
+# How much memory JSON takes as Python objects at most while it is read: so many times its bytes, and so much for each
+# list or object, and each quote, besides.
+OBJECT_FACTOR = 15
+CONTAINER_BYTES = 160
+QUOTE_BYTES = 24
 
 
-def read_json(body: Body) -> object:
+def read_json(body: Body, arrays: Collection[str] = ()) -> object:
     """The value of a JSON body.
 
     `NaN`, `Infinity` and numbers beyond float64, bad UTF-8 and lone surrogates, other encodings and byte
     order marks, nesting beyond what the parser takes, and (up to 1 MiB) names that come twice in an object
-    raise `Unreadable`. A body of brackets or strings alone would need twenty times its size as Python
-    objects: more than `MOST_CONTAINERS` of them are refused before parsing.
+    raise `Unreadable`; so does what would hold up everybody while it is read (`MOST_PARTS`). Below the names `arrays`
+    long lists of numbers, of one shape, are read apart, and are arrays; there may be any number of them.
 
     >>> read_json(b'{"positions": [0, 1.5]}')
     {'positions': [0, 1.5]}
@@ -27,11 +38,35 @@ def read_json(body: Body) -> object:
     Traceback (most recent call last):
     service.formats.errors.Unreadable: not JSON: number is infinity when parsed as double, line 1 column 2
     """
-    return _parse(bytes(body) if isinstance(body, memoryview) else body)
+    text = bytes(body) if isinstance(body, memoryview) else body
+    _encoded(text)
+    if not arrays or len(text) < LONG:
+        return _parse(text)
+    shortened, found = without_long_lists(bytes(text), arrays)
+    value = _parse(shortened)
+    put_back(value, found)
+    return value
+
+
+def object_bytes(body: Body) -> int:
+    """The memory that reading such a body takes at most, itself not counted.
+
+    >>> object_bytes(b'{"positions": [0, 1.5]}')
+    690
+    """
+    text = bytes(body) if isinstance(body, memoryview) else body
+    containers, quotes = _count(text, b"[") + _count(text, b"{"), _count(text, b'"')
+    return (OBJECT_FACTOR - 1) * len(body) + CONTAINER_BYTES * min(containers, MOST_CONTAINERS) + QUOTE_BYTES * quotes
+
+
+def _count(text: bytes | bytearray, what: bytes) -> int:
+    """How often that byte comes; other threads may run meanwhile."""
+    return sum(text.count(what, at, at + STEP) for at in range(0, len(text), STEP))
 
 
 def read_object(body: bytes, what: str) -> dict[str, Any]:
     """The same for a body that must be one object; `what` names it in messages."""
+    _encoded(body)
     value = _parse(body)
     if not isinstance(value, dict):
         raise Unreadable("json_type", f"{what} must be a JSON object")
@@ -39,16 +74,35 @@ def read_object(body: bytes, what: str) -> dict[str, Any]:
 
 
 def _parse(body: bytes | bytearray) -> object:
-    _encoded(body)
-    if body.count(b"[") + body.count(b"{") + body.count(b'"') // 2 > MOST_CONTAINERS:
-        raise Unreadable("json_size", f"more than {MOST_CONTAINERS} lists, objects and strings")
+    _bounded(body)
+    collects = gc.isenabled()
+    # Each few hundred new lists the collector would look at all of them again: that took five times as long as reading.
+    gc.disable()
     try:
         value: object = orjson.loads(body)
+        if len(body) <= DUPLICATES_BYTES:
+            _refuse_duplicates(body)
     except orjson.JSONDecodeError as error:
         raise _fault(str(error), body) from None
-    if len(body) <= DUPLICATES_BYTES:
-        _refuse_duplicates(body)
+    finally:
+        if collects:
+            gc.enable()
     return value
+
+
+def _bounded(body: bytes | bytearray) -> None:
+    if len(body) < MOST_CONTAINERS:
+        return
+    containers = _count(body, b"[") + _count(body, b"{")
+    parts = _count(body, b",") + containers
+    if parts <= MOST_PARTS:
+        parts += 4 * body.translate(None, b" \t\r\n").count(b'":')
+    if containers > MOST_CONTAINERS or parts > MOST_PARTS:
+        raise Unreadable(
+            "json_size",
+            f"this JSON counts as {parts} values, in {containers} lists and objects; at most {MOST_PARTS}, in "
+            f"{MOST_CONTAINERS}, are read. Tensors of any size are if they hold numbers, in lists of one length",
+        )
 
 
 def _encoded(body: bytes | bytearray) -> None:
@@ -79,8 +133,8 @@ def _fault(message: str, body: bytes | bytearray) -> Unreadable:
 
 def _refuse_duplicates(body: bytes | bytearray) -> None:
     try:
-        # float, because Python refuses to make integers of more than 4300 digits.
-        json.loads(body, object_pairs_hook=_distinct, parse_int=float)
+        # Integers of more digits than Python would read are infinite, and were refused.
+        json.loads(body, object_pairs_hook=_distinct)
     except RecursionError:
         raise Unreadable("json_depth", "the JSON is nested too deep") from None
 

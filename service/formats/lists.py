@@ -27,7 +27,7 @@ def array_from_lists(value: object, pointer: str) -> NDArray[np.float64] | NDArr
     Lists of one level have one length. Booleans, strings, null, objects, non-finite numbers and integers
     beyond 2^53 (where float64 stops being exact) raise `Unreadable` with the JSON Pointer of the first
     place at fault, the outer levels first. `pointer` is where `value` stands in its document. A plain
-    number is an array without axes.
+    number is an array without axes; what was read as an array already is looked at for its kind alone.
 
     >>> array_from_lists([[0, 1, 2], [3, 4, 5]], "/tensors/q").shape
     (2, 3)
@@ -35,6 +35,10 @@ def array_from_lists(value: object, pointer: str) -> NDArray[np.float64] | NDArr
     Traceback (most recent call last):
     service.formats.errors.Unreadable: this list has 1 items, where those before it have 2
     """
+    if isinstance(value, np.ndarray):
+        if value.dtype == np.bool_:
+            raise Unreadable(*_unwanted(True), pointer + "/0" * value.ndim)
+        return value
     return _numbers(*_flattened(value, pointer), pointer)
 
 
@@ -47,6 +51,8 @@ def flags_from_lists(value: object, pointer: str) -> NDArray[np.float64] | NDArr
     Traceback (most recent call last):
     service.formats.errors.Unreadable: this is a boolean, where its neighbours are none: give 0 and 1, or true and false
     """
+    if isinstance(value, np.ndarray):
+        return value
     level, shape = _flattened(value, pointer)
     kinds = _kinds(type, level)
     if kinds == {bool}:

@@ -104,9 +104,12 @@ def _literal(text: str) -> object:
     if (length := len(text.strip())) > _MOST_TEXT:
         raise Unreadable("npy", f"the npy header has {length} characters; an array of numbers needs fewer")
     try:
-        value: object = ast.literal_eval(text)
+        tree = ast.parse(text.lstrip(" \t"), mode="eval")
+        value: object = ast.literal_eval(tree)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise Unreadable("npy", f"the npy header is not a Python literal: {echo(text)}") from None
+    if isinstance(tree.body, ast.Dict) and isinstance(value, dict) and len(tree.body.keys) != len(value):
+        raise Unreadable("npy", "a key of the npy header comes twice")
     return value
 
 

@@ -15,6 +15,10 @@ from service.formats.json_reader import read_json
 WORDS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|-?Infinity|NaN', re.DOTALL)
 NUMBERS = {"Infinity": inf, "-Infinity": -inf, "NaN": nan}
 MOST_WORDS = 65_536
+# While one word is looked for no other thread runs; a configuration has some kilobytes.
+SEARCHED_BYTES = 1 << 18
+# The long lists of a GGUF header, which nobody needs here.
+VOCABULARY = ("tokenizer.ggml.scores", "tokenizer.ggml.token_type")
 
 
 def read_python_json(body: bytes | bytearray) -> object:
@@ -24,9 +28,9 @@ def read_python_json(body: bytes | bytearray) -> object:
     {'time_step_limit': [0.0, inf], 'text': 'NaN'}
     """
     try:
-        return read_json(body)
+        return read_json(body, VOCABULARY)
     except Unreadable as fault:
-        found = _quoted(body) if fault.code == "json_syntax" else None
+        found = _quoted(body) if fault.code == "json_syntax" and len(body) <= SEARCHED_BYTES else None
         if found is None:
             raise
     text, mark = found

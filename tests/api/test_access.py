@@ -8,6 +8,7 @@ from hashlib import sha256
 import pytest
 
 from service.api import keys as keys_module
+from service.api.hosts import Hosts
 from service.api.keys import Keys
 from service.logs import Json, Text
 from tests.api.guarded import (
@@ -188,11 +189,13 @@ def test_digests_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_probes_and_pages_need_is_open(keyed: Guarded) -> None:
-    paths = ["/health/live", "/health/ready", "/", "/docs", "/%64ocs", "/openapi.json", "/problems",
+    paths = ["/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready",
+             "/", "/docs", "/%64ocs", "/openapi.json", "/problems",
              "/problems/unauthorized", "/web/page.css", "/web/explorer/main.js", "/web/swagger-ui.css"]  # fmt: skip
     answers = keyed.answers(*(asked("GET", path) for path in paths))
     assert dict(zip(paths, statuses(answers), strict=True)) == dict.fromkeys(paths, 200)
     assert {fields(answer, "Cache-Control")[0] for answer in answers} == {"no-store", "private, max-age=3600"}
+    assert keyed.said(asked("POST", "/v2/health/live")).startswith(b"HTTP/1.1 405 ")
 
 
 CLOSED = (
@@ -200,7 +203,7 @@ CLOSED = (
     *("/HEALTH/LIVE", "/health/live;/v1/schemes", "/health/live%00", "/docs/", "/docs/../v1/schemes"),
     *("/web/../v1/schemes", "/web/", "/web", "/problems/../v1/schemes", "/problems/x", "/problems/"),
     *("/problems/unauthorized/x", "/problems/%2e%2e/v1/schemes", "/v1", "/v1/schemes", "/v1/schemes#/docs"),
-    *("/v1/schemes%3f/docs", "/v1/schemes?/health/live", "/v2", "/v2/health/live", "/metrics", "/%76%31/schemes"),
+    *("/v1/schemes%3f/docs", "/v1/schemes?/health/live", "/v2", "/v2/health", "/metrics", "/%76%31/schemes"),
     *("http://last/v1/schemes", "http://x:y@last/v1/schemes?x", "/openapi.json/"),
 )
 
@@ -274,10 +277,14 @@ def test_a_quota_is_a_keys_and_without_one_an_addresss() -> None:
 
 # Names
 
-OURS = ("last", "LAST:80", "last.", "a.example.org", "a.b.example.org:8080", "[::1]:80", "last:80:x")
+OURS = ("last", "LAST:80", "last.", "a.example.org", "a.b.example.org:8080", "[::1]:80", "last:")
 THEIRS = (
-    *("other", "example.org", "xexample.org", "last.evil.org", "evil.org/last", "last@evil.org", "last evil.org", ""),
-    *("[::2]", "x:last", "last\xff", "a.example.org.evil", "127.0.0.1", "localhost"),
+    *("other", "example.org", "xexample.org", "last.evil.org", "", "[::2]", "a.example.org.evil", "127.0.0.1"),
+    *("localhost", "evil.org,last", "last%2e"),
+)
+NO_NAMES = (
+    *("evil.org/last", "last@evil.org", "last evil.org", "x:last", "last\xff", "last:80:x", "a.example.org:x", "[last"),
+    *("evil.org/.example.org", "evil.org#.example.org", "evil.org@x.example.org", "evil.org\\.example.org", "a b/@"),
 )
 
 
@@ -295,6 +302,22 @@ def test_a_name_that_it_goes_by(kind: str, named: Guarded) -> None:
 def test_a_name_that_it_does_not_go_by(kind: str, named: Guarded) -> None:
     found = statuses(named.answers(*(to(kind, host) for host in THEIRS)))
     assert dict(zip(THEIRS, found, strict=True)) == dict.fromkeys(THEIRS, 421)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "absolute"])
+@pytest.mark.parametrize("host", NO_NAMES)
+def test_what_is_no_name(kind: str, host: str, named: Guarded) -> None:
+    assert statuses(named.answers(to(kind, host))) == [400]
+
+
+@pytest.mark.parametrize("host", NO_NAMES)
+def test_another_server_would_not_be_fooled_either(host: str) -> None:
+    """The check by itself, for servers that let any Host field in."""
+    check = Hosts(("last", "*.example.org"))
+    scope = {"type": "http", "path": "/v1/schemes"}
+    problem = check(scope, {b"host": host.encode("latin-1")})
+    assert problem is not None
+    assert problem.slug == "misdirected-request"
 
 
 def test_probes_go_by_addresses(named: Guarded) -> None:
@@ -343,7 +366,10 @@ def test_a_browser_may_ask_whether_it_may_without_a_key(path: str, keyed: Guarde
     assert fields(answer, "Access-Control-Allow-Origin") == [PAGE]
     assert fields(answer, "Access-Control-Allow-Methods") == ["GET, HEAD, POST"]
     (allowed,) = fields(answer, "Access-Control-Allow-Headers")
-    assert {"Authorization", "Content-Type", "If-None-Match", "Range"} <= set(allowed.split(", "))
+    assert set(allowed.split(", ")) == {
+        "Authorization", "Content-Type", "If-Match", "If-None-Match", "If-Range", "Inference-Header-Content-Length",
+        "Range", "traceparent", "tracestate", "X-Request-ID",
+    }  # fmt: skip
     assert fields(answer, "Access-Control-Max-Age") == ["600"]
     assert statuses([plain]) == ([204] if path == "/health/live" else [401])
 

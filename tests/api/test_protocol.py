@@ -14,6 +14,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from service.api.chunks import FREE_CHUNKS
 from service.api.cycles import Cycle, Unframed
 from service.api.door import Door, Found
 from service.api.early import not_http
@@ -251,6 +252,33 @@ def test_http_1_1_needs_one_host(hosts: bytes, client: Client) -> None:
     assert refused(client.read(), 400, "bad-request") == "HTTP/1.1 requires one Host field: send it once"
 
 
+@pytest.mark.parametrize(
+    "host", [b"a b/@", b"a/b", b"a@b", b"a#b", b"a:b", b"a:1:2", b"[::1", b"a\\b", b"\xe9", b"a%zz"]
+)
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_a_host_is_one(version: bytes, host: bytes, client: Client) -> None:
+    client.send(b"GET /health/live HTTP/" + version + b"\r\nHost: " + host + b"\r\n\r\n")
+    assert refused(client.read(), 400, "bad-request").startswith("the Host field is no host")
+
+
+@pytest.mark.parametrize("host", [b"", b":80", b"a_b.c~d", b"[::1]:80", b"a%20b", b"x" * 300])
+def test_unusual_hosts(host: bytes, client: Client) -> None:
+    client.send(b"GET /health/live HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+    assert client.read(until=b"}").startswith(OK)
+
+
+@pytest.mark.parametrize("scheme", [b"ftp", b"file", b"ws", b"httpx"])
+def test_a_target_of_another_scheme(scheme: bytes, client: Client) -> None:
+    client.send(b"GET " + scheme + b"://x/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert refused(client.read(), 400, "bad-request").startswith("the target has a scheme that is not spoken here")
+
+
+@pytest.mark.parametrize("scheme", [b"http", b"HTTP", b"https"])
+def test_a_whole_address(scheme: bytes, client: Client) -> None:
+    client.send(b"GET " + scheme + b"://x/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert client.read(until=b"}").startswith(OK)
+
+
 def test_http_1_0_needs_none(client: Client) -> None:
     client.send(b"GET /health/live HTTP/1.0\r\n\r\n")
     assert client.read().startswith(OK)
@@ -270,6 +298,44 @@ def test_http_1_0_needs_none(client: Client) -> None:
 def test_what_is_not_http_is_400(sent: bytes, client: Client) -> None:
     client.send(sent)
     assert refused(client.read(), 400, "bad-request") == "this is not HTTP/1.1: send a well-formed request"
+
+
+HIDDEN = b"GET /asked/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+FIVE = b"Content-Length: 5\r\n"
+CHUNKS = b"Transfer-Encoding: chunked\r\n"
+AMBIGUOUS = {
+    "two lengths": FIVE + b"Content-Length: 6\r\n",
+    "a length twice": FIVE * 2,
+    "a list of lengths": b"Content-Length: 5, 5\r\n",
+    "a list of lengths without a space": b"Content-Length: 5,6\r\n",
+    "a signed length": b"Content-Length: +5\r\n",
+    "a length in hexadecimal": b"Content-Length: 0x5\r\n",
+    "a length and a coding": FIVE + CHUNKS,
+    "a coding and a length": CHUNKS + FIVE,
+    "a coding twice": CHUNKS * 2,
+    "a list of codings": b"Transfer-Encoding: chunked, chunked\r\n",
+    "another coding first": b"Transfer-Encoding: gzip, chunked\r\n",
+    "another coding last": b"Transfer-Encoding: chunked, identity\r\n",
+    "another coding": b"Transfer-Encoding: identity\r\n",
+    "a coding that is like one": b"Transfer-Encoding: xchunked\r\n",
+    "a coding behind a control character": b"Transfer-Encoding: \x0bchunked\r\n",
+    "a name before a space": FIVE[:-5] + b" : 5\r\n",
+    "a folded line": b"X: y\r\n Content-Length: 5\r\n",
+    "a line that ends early": b"X: y\nContent-Length: 5\r\n",
+    "two hosts": b"Host: y\r\n",
+    "a host twice": b"Host: x\r\n",
+}
+
+
+@pytest.mark.parametrize("fields", AMBIGUOUS.values(), ids=AMBIGUOUS)
+@pytest.mark.parametrize("body", [b"", b"abcde", b"0\r\n\r\n"])
+def test_what_two_servers_could_read_differently_is_refused(body: bytes, fields: bytes, client: Client) -> None:
+    """And what follows is no request, however it is read."""
+    client.send(b"POST /echo HTTP/1.1\r\nHost: x\r\n" + fields + b"\r\n" + body + HIDDEN)
+    answer = client.read()  # to the end
+    assert len(re.findall(rb"HTTP/1\.1 \d", answer)) == 1
+    assert b"hidden" not in answer
+    refused(answer, 400, "bad-request")
 
 
 @pytest.mark.parametrize(
@@ -297,6 +363,39 @@ def test_a_broken_body_is_400_while_the_app_waits_for_it(client: Client) -> None
     client.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
     client.send(b"nonsense\r\n")
     refused(client.read(), 400, "bad-request")
+
+
+CHUNKED = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+WASTEFUL = {
+    "small chunks": b"1\r\n \r\n" * (FREE_CHUNKS + 200),
+    "small chunks behind a large one": b"1000\r\n" + b" " * 4096 + b"\r\n" + b"1\r\n \r\n" * (FREE_CHUNKS + 200),
+    "extensions": (b"40;" + b"x" * 1000 + b"\r\n" + b" " * 64 + b"\r\n") * 100,
+}
+
+
+@pytest.mark.parametrize("body", WASTEFUL.values(), ids=WASTEFUL)
+@pytest.mark.parametrize("step", [1000, 1 << 18])
+def test_chunks_that_take_the_time_of_all_are_refused(step: int, body: bytes, client: Client) -> None:
+    client.send(CHUNKED)
+    time.sleep(0.05)  # so that the body comes by itself
+    for start in range(0, len(body), step):
+        client.send(body[start : start + step])
+    says = refused(client.read(), 400, "bad-request")
+    assert says == "the chunks of the body are too small, or too much is said between them: send larger ones"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"1;name=value\r\n \r\n" * 1000,
+        (b"100;x\r\n" + b" " * 256 + b"\r\n") * (FREE_CHUNKS + 1000),
+        b"3\r\nabc\r\n" * (FREE_CHUNKS - 1),
+    ],
+)
+def test_small_chunks_for_a_while_are_fine(body: bytes, client: Client) -> None:
+    client.send(CHUNKED + body + b"0\r\n\r\n" + GET[:-2] + b"Connection: close\r\n\r\n")
+    answer = client.read()
+    assert answer.count(OK) == 2
 
 
 SLOW = b"GET /slow?seconds=0.1 HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -181,6 +181,29 @@ def test_expect_is_answered_before_the_body_is_sent(server: Client) -> None:
     assert parsed(refusal)[0] == 422
 
 
+@pytest.mark.parametrize(
+    ("target", "length", "status"),
+    [("/v1/apply/rope", 999_999_999, 413), ("/v1/apply/rope?x=1", 18, 422), ("/x", 18, 404)],
+)
+def test_who_waits_to_send_a_body_that_is_refused_hears_that_the_connection_ends(
+    server: Client, target: str, length: int, status: int
+) -> None:
+    """For neither side would know whether the body or another request comes next (RFC 9110, 10.1.1)."""
+    fields = ("Content-Type: application/json", f"Content-Length: {length}", "Expect: 100-continue")
+    with Connection(port_of(server)) as connection:
+        connection.send(ask(target, *fields, method="POST", last=False))
+        answer = connection.read()  # to the end
+    found, headers, _ = parsed(answer)
+    assert (found, headers["connection"]) == (status, "close")
+
+
+def test_who_sent_the_body_without_waiting_keeps_the_connection(server: Client) -> None:
+    fields = ("Content-Type: application/json", "Content-Length: 18", "Expect: 100-continue")
+    refused = ask("/v1/apply/rope?x=1", *fields, method="POST", last=False) + b'{"positions": [0]}'
+    answer = talk(server, refused + ask("/health/live"))
+    assert [answer.count(status) for status in (b"HTTP/1.1 422 ", b"HTTP/1.1 200 ")] == [1, 1]
+
+
 def test_a_get_with_a_body_is_sent_to_post(server: Client) -> None:
     """Answering it would be to ignore the positions in it, also where the answer without them is in the cache."""
     assert server.get(TABLE).status_code == 200
@@ -194,6 +217,47 @@ def test_no_header_can_be_injected(server: Client) -> None:
         answer = talk(server, ask(target, "X-Request-ID: a\tb"))
         assert b"\r\nX-Bad" not in answer
         assert parsed(answer)[0] in (404, 422)
+
+
+BAD = 'x"; filename="evil.exe'
+# What is sent in the hope of finding itself in a header of the answer.
+HOPES = ("a%0d%0aX-Bad: 1", "a\tX-Bad: 1", BAD, "a\x80\xffb", "a;b,c", "\u010d\u010a".encode().decode("latin-1"))
+
+
+@pytest.mark.parametrize("hope", HOPES)
+@pytest.mark.parametrize(
+    "target", [TABLE, "/v1/encodings/rope?length=3&dim=4", "/v1/masks/causal.png?length=4", "/v1/schemes"]
+)
+def test_what_was_sent_is_in_no_header_of_an_answer(server: Client, target: str, hope: str) -> None:
+    sent = ("X-Request-ID", "traceparent", "tracestate", "Origin", "If-None-Match", "Range", "Accept", "Referer")
+    talk(server, ask(target))
+    plain = parsed(talk(server, ask(target)))  # as it is answered again
+    status, headers, _ = parsed(talk(server, ask(target, *(f"{name}: {hope}" for name in sent))))
+    assert (status, headers.keys()) == (200, plain[1].keys())
+    assert all(part not in value for value in headers.values() for part in ("X-Bad", "evil", hope))
+
+
+@pytest.mark.parametrize(
+    "hope", ["%0d%0aX-Bad:%201", "%0aX-Bad:%201", "%22;%20filename=%22evil.exe", "%c4%8d%c4%8aX-Bad:%201"]
+)
+def test_names_of_files_are_made_of_what_is_known(server: Client, hope: str) -> None:
+    """A value that is taken is written anew; no other is."""
+    for name, good in (
+        ("length", "3"),
+        ("dim", "4"),
+        ("dtype", "float32"),
+        ("base", "1e4"),
+        ("preset", "llama"),
+        ("x", ""),
+    ):
+        other = "&".join(f"{key}={value}" for key, value in (("length", "3"), ("dim", "4")) if key != name)
+        answer = talk(server, ask(f"/v1/encodings/rope.npy?{other}&{name}={good}{hope}"))
+        assert parsed(answer)[0] == 422
+        head = answer.partition(b"\r\n\r\n")[0]
+        assert b"X-Bad" not in head
+        assert b"evil" not in head
+    described = parsed(talk(server, ask("/v1/encodings/rope.npy?length=%30%33&dim=%34")))
+    assert re.fullmatch(r'attachment; filename="[a-z0-9_.-]+"', described[1]["content-disposition"])
 
 
 def test_answers_above_the_threshold_have_their_length(server: Client) -> None:

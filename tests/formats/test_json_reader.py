@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.formats.errors import Unreadable
-from service.formats.json_reader import DUPLICATES_BYTES, MOST_CONTAINERS, read_json
+from service.formats.json_reader import DUPLICATES_BYTES, read_json
 from tests.formats.samples import strict
 
 
@@ -89,16 +89,6 @@ def test_many_names_take_a_moment() -> None:
 def test_large_bodies_are_not_searched_for_duplicates() -> None:
     body = b'{"a":1,"a":2,"b":"' + b"x" * DUPLICATES_BYTES + b'"}'
     assert isinstance(read_json(body), dict)
-
-
-@pytest.mark.parametrize("unit", [b"[],", b"{},", b'"",'])
-def test_bodies_of_brackets_are_refused_at_once(unit: bytes) -> None:
-    body = b"[" + unit * (MOST_CONTAINERS + 1) + b"0]"
-    begin = time.process_time()
-    with pytest.raises(Unreadable) as caught:
-        read_json(body)
-    assert caught.value.code == "json_size"
-    assert time.process_time() - begin < 0.5
 
 
 @given(st.binary())

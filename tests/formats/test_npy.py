@@ -114,6 +114,12 @@ FINE = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"
         ("[1, 2]", b"", "npy", "must hold descr"),
         ("__import__('os').system('true')", b"", "npy", "not a Python literal"),
         ("{[]: 1}", b"", "npy", "not a Python literal"),
+        (
+            "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), 'descr': '<f4'}",
+            b"abcd",
+            "npy",
+            "a key of the npy header comes twice",
+        ),
         ("(" * 1000, b"", "npy", "not a Python literal"),
         ("-" * 1000 + "1", b"", "npy", "not a Python literal"),
         ("1" * 2000, b"", "npy", "2000 characters"),

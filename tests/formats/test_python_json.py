@@ -2,13 +2,15 @@
 
 import json
 from math import isnan
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service.formats.errors import Unreadable
-from service.formats.python_json import MOST_WORDS, read_python_json
+from service.formats.json_reader import MOST_PARTS
+from service.formats.python_json import MOST_WORDS, SEARCHED_BYTES, read_python_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats() | st.text(),
@@ -47,9 +49,22 @@ def test_what_is_no_json_either(body: bytes) -> None:
 
 
 def test_nesting_beyond_python_is_refused() -> None:
-    """A body too long to be looked through for names that come twice."""
+    """In a text too long to be looked through for names that come twice: its words got long marks."""
+    marks = b'"' + b"\\u0000" * 3000 + b'", '
     with pytest.raises(Unreadable, match="nested too deep"):
-        read_python_json(b"[" * 1000 + b"NaN" + b"]" * 1000 + b" " * (1 << 20))
+        read_python_json(b"[" * 1000 + marks + b"NaN, " * 100 + b"1" + b"]" * 1000)
+
+
+def test_words_are_not_looked_for_in_what_is_no_configuration() -> None:
+    with pytest.raises(Unreadable, match="not JSON"):
+        read_python_json(b"[NaN]" + b" " * SEARCHED_BYTES)
+
+
+def test_the_vocabulary_of_a_header_counts_for_nothing() -> None:
+    scores = b"-1.5," * (MOST_PARTS + 1) + b"0"
+    header: Any = read_python_json(b'{"general.architecture": "llama", "tokenizer.ggml.scores": [' + scores + b"]}")
+    assert header["general.architecture"] == "llama"
+    assert header["tokenizer.ggml.scores"].shape == (MOST_PARTS + 2,)
 
 
 def test_an_object_whose_name_is_a_word_in_quotes() -> None:

@@ -11,6 +11,8 @@ _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 # A recipient may take several spaces in a request line as one (section 3); visible characters alone make a target.
 _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") +([\x21-\x7e]+) +HTTP/([0-9])\.([0-9])\r\n")
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2}) ([\t\x20-\x7e]*)\r\n")
+_HOST = re.compile(rb"(\[[0-9A-Za-z:.~_-]+\]|([A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f][0-9A-Fa-f])*)(:[0-9]*)?")
+_SCHEME = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*)://")
 _FIELD = re.compile(
     rb"(" + _TOKEN + rb"):[ \t]*((?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)[ \t]*\r\n"
 )
@@ -103,8 +105,11 @@ def _request(data: bytes, at: int) -> tuple[Message, int]:
     message = Message(line.groups(), fields, b"")
     if message.start[2] != b"1" or message.start[3] not in b"01":
         raise BrokenError
-    hosts = sum(name.lower() == b"host" for name, _ in fields)
-    if hosts > 1 or (hosts == 0 and message.start[3] == b"1"):
+    hosts = [value for name, value in fields if name.lower() == b"host"]
+    if len(hosts) > 1 or (not hosts and message.start[3] == b"1") or not all(map(_HOST.fullmatch, hosts)):
+        raise BrokenError
+    scheme = _SCHEME.match(message.start[1])
+    if scheme is not None and scheme[1].lower() not in (b"http", b"https"):
         raise BrokenError
     body, at = _request_body(data, at, message)
     return Message(message.start, fields, body), at
