@@ -211,6 +211,19 @@ class Protocol(Repeating):
         self.heard = True
         self.in_head = False
         version = self.parser.get_http_version()
+        self._refuse_unclear(version)
+        if not self.parser.should_upgrade():
+            if self.repeat():
+                self.passed_on = True
+            else:
+                self._pass_on(version)
+        elif self.parser.get_method() == b"CONNECT":
+            self._note(not_http())
+        else:
+            self.scope["method"] = self.parser.get_method().decode("ascii")
+
+    def _refuse_unclear(self, version: str) -> None:
+        """What two servers could read differently."""
         if version not in VERSIONS:
             self._note(not_http())
         if self.hosts != 1 and (self.hosts or version == "1.1"):
@@ -221,27 +234,22 @@ class Protocol(Repeating):
             self.known_host = self.host
         if self.coding and (self.coding.lower() != b"chunked" or version == "1.0"):
             self._note(no_length())
-        if not self.parser.should_upgrade():
-            if self.repeat():
-                self.passed_on = True
-                return
-            if version == "1.0" or BODY.isdisjoint(name for name, _ in self.headers):
-                # That would take the first answer for the last, or has no body that waits for it (RFC 9110, 10.1.1).
-                self.expect_100_continue = False
-            if not self.url.startswith(b"/"):
-                self._take_host_from_target()
-            super().on_headers_complete()
-            self.passed_on = True
-            if not self.pipeline:
-                self.answered = self.cycle
-            self.cycle.__class__ = Unframed if version == "1.0" else Cycle
-            self.be_polite()
-            if not self._is_kept():
-                self.make_last()
-        elif self.parser.get_method() == b"CONNECT":
-            self._note(not_http())
-        else:
-            self.scope["method"] = self.parser.get_method().decode("ascii")
+
+    def _pass_on(self, version: str) -> None:
+        """Have the app answer."""
+        if version == "1.0" or BODY.isdisjoint(name for name, _ in self.headers):
+            # That would take the first answer for the last, or has no body that waits for it (RFC 9110, 10.1.1).
+            self.expect_100_continue = False
+        if not self.url.startswith(b"/"):
+            self._take_host_from_target()
+        super().on_headers_complete()
+        self.passed_on = True
+        if not self.pipeline:
+            self.answered = self.cycle
+        self.cycle.__class__ = Unframed if version == "1.0" else Cycle
+        self.be_polite()
+        if not self._is_kept():
+            self.make_last()
 
     def _take_host_from_target(self) -> None:
         """What a target such as `http://example.org/v1` says goes before the Host field (RFC 9112, 3.2.2)."""
