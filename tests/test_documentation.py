@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-MODULES = {"command": 1, "get": 1, "main": 1, "settings": 4}
+MODULES = {"command": 1, "get": 1, "main": 1, "settings": 2, "spelling": 5}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,6 +1,8 @@
 """JSON bodies: whatever comes, a value or a refusal."""
 
+import gc
 import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -89,6 +91,15 @@ def test_many_names_take_a_moment() -> None:
 def test_large_bodies_are_not_searched_for_duplicates() -> None:
     body = b'{"a":1,"a":2,"b":"' + b"x" * DUPLICATES_BYTES + b'"}'
     assert isinstance(read_json(body), dict)
+
+
+@pytest.mark.parametrize("body", [b"[1]", b"[", b'{"a":1,"a":1}'])
+def test_the_collector_is_left_as_it_was(body: bytes) -> None:
+    for change, was in ((gc.disable, False), (gc.enable, True)):
+        change()
+        with suppress(Unreadable):
+            read_json(body)
+        assert gc.isenabled() == was
 
 
 @given(st.binary())
