@@ -109,13 +109,14 @@ Real = Annotated[float, BeforeValidator(_real)]
 Length = Annotated[
     Integer, Field(ge=1, le=LARGEST_EXACT_INTEGER, description="Number of positions, counted from `offset`.")
 ]
-Dim = Annotated[Integer, Field(ge=1, le=65_536, description="Width of the encoding: channels per position.")]
+WIDEST = 65_536  # channels
+Dim = Annotated[Integer, Field(ge=1, le=WIDEST, description="Width of the encoding: channels per position.")]
 HeadDim = Annotated[
-    Integer, Field(ge=2, le=65_536, description="Width of an attention head (even, unless only a part is rotated).")
+    Integer, Field(ge=2, le=WIDEST, description="Width of an attention head (even, unless only a part is rotated).")
 ]
 RotaryDim = Annotated[
     Integer,
-    Field(ge=2, le=65_536, description="How many channels of a head are rotated (even; all)."),
+    Field(ge=2, le=WIDEST, description="How many channels of a head are rotated (even; all)."),
 ]
 PartialRotaryFactor = Annotated[
     Real,

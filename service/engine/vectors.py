@@ -11,7 +11,7 @@ from pydantic import Field
 
 from service.engine.errors import Refusal
 from service.engine.positions import Values, as_positions, batch_axes, consecutive, given_positions
-from service.engine.quantities import LARGEST_EXACT_INTEGER, DType, Offset, Positions
+from service.engine.quantities import LARGEST_EXACT_INTEGER, WIDEST, DType, Offset, Positions
 from service.engine.rounding import DTYPES, nearest
 from service.engine.scheme import FLOATING, Array, Input, Inputs, Params
 
@@ -115,6 +115,14 @@ def refuse_odd_shapes(name: str, array: Array, least: int, meaning: str) -> None
         raise Refusal(pointer, "shape", f"{name} has the shape {array.shape}; {meaning} is needed, with no empty axis")
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
         _refuse_inexact_integers(pointer, array)
+
+
+def refuse_wide(name: str, array: Array) -> None:
+    """Every channel has a frequency of its own, which takes its time: as many as tables may have."""
+    width = array.shape[-1]
+    if width > WIDEST:
+        detail = f"{name} has {width} channels; up to {WIDEST} will do"
+        raise Refusal(f"/tensors/{name}", "shape", detail, limit=WIDEST, requested=width)
 
 
 def refuse_overflow(name: str, array: Array, dtype: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from service.engine import by_key
+from service.engine.quantities import WIDEST
 from service.engine.rounding import DTYPES
 from tests.engine.answers import DTYPE_NAMES, Array, only, refused
 from tests.oracles.exact import rounded
@@ -115,3 +116,12 @@ def test_integers_become_float32() -> None:
 def test_refusals_name_what_is_wrong(inputs: dict[str, Any], parameters: dict[str, Any], named: str, code: str) -> None:
     fault = refused(ADD, inputs, **parameters)
     assert (fault.parameter, fault.code) == (named, code)
+
+
+@pytest.mark.parametrize(("scheme", "tensor"), [("sinusoidal", "x"), ("rope", "q"), ("rope-axes", "q")])
+def test_no_more_channels_than_tables_have(scheme: str, tensor: str) -> None:
+    """Each has a frequency of its own: of four million the preparation took 38 s."""
+    wide = np.zeros((2, WIDEST + 2), np.float32)
+    parameters = {"grid": "1,2", "sections": (4, 4)} if scheme == "rope-axes" else {}
+    fault = refused(f"apply/{scheme}", {tensor: wide}, **parameters)
+    assert (fault.parameter, fault.code, fault.limit) == (f"/tensors/{tensor}", "shape", WIDEST)

@@ -46,7 +46,7 @@ from service.engine.rotation.turning import (
 from service.engine.rotation.xpos import Role
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors, Usage, unused
-from service.engine.vectors import VECTOR_POSITIONS, Rows, refuse_odd_shapes, refuse_overflow
+from service.engine.vectors import VECTOR_POSITIONS, Rows, refuse_odd_shapes, refuse_overflow, refuse_wide
 
 
 class ApplyRope(Rotary, Shifted, Turned):
@@ -88,6 +88,7 @@ def _check(params: ApplyRope, inputs: Inputs) -> int:
     arrays = queries_and_keys(inputs)
     for name, array in arrays.items():
         refuse_odd_shapes(name, array, 1, "(…, heads, length, dim), (length, dim) or (dim)")
+        refuse_wide(name, array)
         for dtype in _formats(params, array)[1:]:
             refuse_overflow(name, array, dtype)
     width = _width(params, arrays["q"].shape[-1])

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from service.engine.errors import Refusal
+from service.engine.quantities import WIDEST
 from service.engine.rotation.rope_axes import (
     amplitude_of,
     facts_of,
@@ -56,8 +57,6 @@ from service.engine.rotation.turning import (
 from service.engine.rounding import DTYPES
 from service.engine.scheme import Array, Example, Facts, Input, Inputs, Scheme, Tensors
 from service.engine.vectors import SameDType, refuse_odd_shapes, refuse_overflow
-
-WIDEST = 65_536
 
 
 class ApplyRopeAxes(RopeAxesRule, Directed, Turned):

@@ -21,6 +21,7 @@ from service.engine.vectors import (
     positions_of,
     refuse_odd_shapes,
     refuse_overflow,
+    refuse_wide,
     vector_axes,
 )
 
@@ -60,6 +61,7 @@ def _check(params: ApplySinusoidal, inputs: Inputs) -> int:
     """The width of the embeddings, once it is known that they can be encoded."""
     x = inputs["x"]
     refuse_odd_shapes("x", x, 1, "(…, length, dim) or (dim)")
+    refuse_wide("x", x)
     refuse_overflow("x", x, answer_dtype(params.dtype, x))
     if params.axes == "length-batch" and x.ndim != 3:
         raise Refusal("axes", "conflict", f"axes=length-batch means (length, batch, dim); x has the shape {x.shape}")
