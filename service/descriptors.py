@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 
-if sys.platform != "win32":
+if sys.platform != "win32":  # pragma: no branch - the tests run on nothing else
     import resource
 
 # Of those left, how many work may take for itself: pipes, files, sockets of its own.
