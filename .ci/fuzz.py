@@ -84,6 +84,8 @@ def fuzz(address: str, examples: str, *which: str) -> int:
     start = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION)]
     command = ["run", f"http://{address}/openapi.json", "--checks", "all"]
     bounds = ["--max-examples", examples, "--workers", "1", "--seed", "1", "--generation-database", "none"]
+    # Longer than any answer takes on two cores that other stages use too: what hangs fails all the same.
+    bounds += ["--request-timeout", "60"]
     with tempfile.TemporaryDirectory() as folder:  # what it remembers of a run is of no use to the next
         return subprocess.run([*start, *command, *bounds, *which], cwd=folder, check=False).returncode
 
