@@ -18,9 +18,8 @@ class Cycle(RequestResponseCycle):
             self.disconnected = True
         elif message["type"] == "http.response.start":
             if self.waiting_for_100_continue and self.more_body and not self.body:
-                self.keep_alive = (
-                    False  # whether the body or another request comes next, nobody knows (RFC 9110, 10.1.1)
-                )
+                # Whether the body or another request comes next, nobody knows (RFC 9110, 10.1.1).
+                self.keep_alive = False
             cast(Polite, self.transport).hold()
         elif self.scope["method"] == "HEAD":
             cast(Polite, self.transport).release()

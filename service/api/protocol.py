@@ -14,13 +14,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import httptools
-from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from service.api.chunks import Chunks
 from service.api.cycles import Cycle, Unframed
-from service.api.door import BODY, NOTED, noted_in
+from service.api.door import BODY
 from service.api.early import (
     bad_host,
     bad_target,
@@ -29,15 +27,12 @@ from service.api.early import (
     no_length,
     not_http,
     request_timeout,
-    to_bytes,
     uri_too_long,
     wasteful_chunks,
 )
-from service.api.gate import Gate
 from service.api.hosts import is_host
-from service.api.meters import UNROUTED, Account
 from service.api.problems import Problem
-from service.api.repeating import Repeating
+from service.api.refusing import Refusing
 from service.api.upgrades import written_plain
 
 if TYPE_CHECKING:
@@ -45,8 +40,6 @@ if TYPE_CHECKING:
 
 # A header field's share of the line besides name and value: colon, space, CR, LF.
 FIELD_OVERHEAD = 4
-# The method of what was refused before one was read.
-UNREAD = "-"
 VERSIONS = ("1.1", "1.0")
 SCHEMES = (b"http", b"https")
 
@@ -55,11 +48,11 @@ class RefusedError(Exception):
     """Unwinds the parser after a refusal has been noted."""
 
 
-class Protocol(Repeating):
+class Protocol(Refusing):
     """One connection.
 
     `silent` counts the bytes since the parser last called: a field, a chunk extension or a trailer without end would
-    fill the memory. `answered` is the request whose answer is under way; `cycle` is the newest.
+    fill the memory.
     """
 
     def __init__(
@@ -70,8 +63,6 @@ class Protocol(Repeating):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.settings = config.settings
-        self.url = b""
         self.ended = False
         self.head_bytes = 0
         self.hosts = 0
@@ -81,10 +72,6 @@ class Protocol(Repeating):
         self.silent = 0
         self.chunks = Chunks(self.settings.header_bytes)
         self.problem: Problem | None = None
-        self.due: Problem | None = None
-        self.head_timer: asyncio.TimerHandle | None = None
-        self.passed_on = False
-        self.answered: RequestResponseCycle | None = None
 
     # The connection
 
@@ -93,11 +80,7 @@ class Protocol(Repeating):
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_head_timer()
-        if self.answered is not None:
-            # uvicorn tells the newest request alone, which may be waiting for its turn behind this one.
-            self.answered.disconnected = True
-            self.answered.message_event.set()
+        self.stop_head_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -115,7 +98,7 @@ class Protocol(Repeating):
             if self.over and not self.in_message:
                 self.deaf = True  # what comes behind the last request of a connection is not answered
             else:
-                self._refuse(self.problem or not_http())
+                self.refuse(self.problem or not_http())
         else:
             self._watch_head()
 
@@ -149,7 +132,7 @@ class Protocol(Repeating):
             if self.head_timer is None:
                 self._start_head_timer()
             return
-        self._stop_head_timer()
+        self.stop_head_timer()
         if self.ended and self.is_idle():
             # These bytes ended a request that had its answer already: the connection is idle from here on.
             self.rest()
@@ -157,17 +140,12 @@ class Protocol(Repeating):
     def _start_head_timer(self) -> None:
         self.head_timer = self.loop.call_later(self.settings.header_seconds, self._head_is_late)
 
-    def _stop_head_timer(self) -> None:
-        if self.head_timer is not None:
-            self.head_timer.cancel()
-            self.head_timer = None
-
     def _head_is_late(self) -> None:
         self.head_timer = None
         if self.over:
             return  # its end has a time of its own
         if self.in_head:
-            self._refuse(request_timeout(self.settings))
+            self.refuse(request_timeout(self.settings))
         else:
             self.close()
 
@@ -287,62 +265,3 @@ class Protocol(Repeating):
     def _note(self, problem: Problem) -> NoReturn:
         self.problem = problem
         raise RefusedError
-
-    def _refuse(self, problem: Problem) -> None:
-        """Answer, then listen no more; answers that are under way are not disturbed."""
-        self.deaf = True
-        self._stop_head_timer()
-        if self.transport.is_closing():
-            return
-        if self.is_idle() and self.in_message and self.passed_on:
-            self.end()  # the fault is in the body of a request that has its answer already
-        elif self.is_idle():
-            self._answer(problem)
-        elif not self.cycle.more_body:
-            # The fault is in the next request: its turn comes after the answers to those before it.
-            self.due = problem
-        elif self.pipeline:
-            self.pipeline.popleft()  # this request, which waits for its turn itself
-            self.due = problem
-        elif not self.cycle.response_started:
-            self._abandon_cycle()
-            self._answer(problem)
-        else:
-            self.close()  # in the middle of an answer
-
-    def on_response_complete(self) -> None:
-        last = not self.pipeline
-        self.answered = None if last else self.pipeline[-1][0]
-        super().on_response_complete()
-        if not last or self.transport.is_closing():
-            return
-        if self.due is not None:
-            self._answer(self.due)
-        elif self.in_message and not self.in_head:
-            # Answered before its body was there: what is left of that is not waited for without end.
-            self.linger(self.settings.body_idle_seconds)
-
-    def _abandon_cycle(self) -> None:
-        """The app hears that the client left; what it says to that is not the answer."""
-        cast(Scope, self.cycle.scope)["abandoned"] = True
-        self.cycle.disconnected = True
-        self.cycle.message_event.set()
-
-    def _answer(self, problem: Problem) -> None:
-        # What was begun is not always complete, and between two requests there is none.
-        begun = self.in_head or self.in_message
-        gate = Gate() if self.door is None else self.door.gate
-        admitted = gate.identify(noted_in(self.headers, NOTED | gate.noted) if begun else {})
-        method = self.parser.get_method().decode("ascii") if begun and self.url else UNREAD
-        target, headers = self.url if begun else b"", self.server_state.default_headers
-        answer = to_bytes(problem, admitted, headers, target, bodiless=method == "HEAD")
-        self.transport.write(answer)
-        size = len(answer.partition(b"\r\n\r\n")[2])
-        account = Account("early", UNROUTED, method, problem.status, 0.0, size, problem.slug)
-        gate.answered(account, admitted, target, self.client and self.client[0])
-        self.end()
-
-    def end(self) -> None:
-        self.due = None
-        self._stop_head_timer()
-        super().end()

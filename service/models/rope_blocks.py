@@ -7,6 +7,7 @@ says: `rules.json` tells which.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from service.engine.errors import Refusal
 from service.models.layers import layer_types, unpadded
@@ -77,35 +78,44 @@ def _two_bases(reading: Reading, _labels: Sequence[str]) -> Found:
             notes.append(f"{', '.join(lost)} have no effect: the class reads objects by layer in rope_parameters alone")
     blocks: dict[str | None, Block | None] = {}
     for label in TWO:
-        stated = (parameters or {}).get(label)
-        inner: Keys = {}
-        if stated is not None and stated.value is not None:
-            if not isinstance(stated.value, dict):
-                raise Refusal(stated.key, "type", f"{label} is {kind(stated.value)}; a JSON object is needed, or null")
-            whole = located(stated.value, stated.key, "config")
-            notes += null_base(reading, whole, None)
-            inner = flat(whole, label, ())
+        inner = _stated(reading, (parameters or {}).get(label), label, notes)
         if scaling is not None and label in rule["scaled"]:
             inner |= without_old_type(flat(scaling, "rope_scaling", ()), inner, notes)
         if "rope_theta" not in inner:
             _refuse_null_base(reading, rule[label].get("key", ""))
             notes += null_base(reading, {}, rule[label].get("key"))
         blocks[label] = completed(reading, inner, _base_of(reading, rule[label]), nested=True)
-    beside = [value.key for key, value in (parameters or {}).items() if key not in TWO and value.value is not None]
-    if parameters is not None and not set(parameters) & set(TWO):
-        if rule.get("nested_only"):
-            detail = "rope_parameters must hold an object for each type of layer: full_attention, sliding_attention"
-            raise Refusal(reading.at("rope_parameters"), "type", detail)
-        notes.append("rope_parameters has no object for a type of layer: its keys have no effect")
-    elif beside and rule.get("nested_only"):
-        detail = "rope_parameters must hold objects for types of layer and nothing else: transformers fails on more"
-        raise Refusal(beside[0], "conflict", detail)
-    elif beside:
-        notes.append(f"{', '.join(beside[:8])} beside the types of layer have no effect")
+    if parameters is not None:
+        notes += _beside_two(reading, parameters, rule)
     note = rule.get("note")
     if note and reading.document.get("rope_theta") not in (None, reading.type.theta):
         notes.append(note)
     return Found(blocks, notes)
+
+
+def _stated(reading: Reading, stated: Value | None, label: str, notes: list[str]) -> Keys:
+    """The keys of the object of a type of layer, if there is one."""
+    if stated is None or stated.value is None:
+        return {}
+    if not isinstance(stated.value, dict):
+        raise Refusal(stated.key, "type", f"{label} is {kind(stated.value)}; a JSON object is needed, or null")
+    whole = located(stated.value, stated.key, "config")
+    notes += null_base(reading, whole, None)
+    return flat(whole, label, ())
+
+
+def _beside_two(reading: Reading, parameters: Keys, rule: Mapping[str, Any]) -> list[str]:
+    """What is said of keys that stand beside the objects of the two types of layer, or in place of them."""
+    beside = [value.key for key, value in parameters.items() if key not in TWO and value.value is not None]
+    if not set(parameters) & set(TWO):
+        if rule.get("nested_only"):
+            detail = "rope_parameters must hold an object for each type of layer: full_attention, sliding_attention"
+            raise Refusal(reading.at("rope_parameters"), "type", detail)
+        return ["rope_parameters has no object for a type of layer: its keys have no effect"]
+    if beside and rule.get("nested_only"):
+        detail = "rope_parameters must hold objects for types of layer and nothing else: transformers fails on more"
+        raise Refusal(beside[0], "conflict", detail)
+    return [f"{', '.join(beside[:8])} beside the types of layer have no effect"] if beside else []
 
 
 NEVER_NULL = ("local_rope_theta", "global_rope_theta")

@@ -470,7 +470,7 @@ def test_a_broken_body_after_the_answer_began_ends_the_connection() -> None:
 def test_nothing_is_written_to_a_connection_that_is_closing(server: Live) -> None:
     protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
     protocol.transport = transport = create_autospec(Transport)
-    protocol._refuse(not_http())
+    protocol.refuse(not_http())
     assert [call[0] for call in transport.method_calls] == ["is_closing"]
 
 

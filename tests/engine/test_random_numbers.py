@@ -10,9 +10,9 @@ from service.engine.numbers.random_numbers import inverse_normal, logarithm, nor
 
 
 def words(*values: int) -> list[str]:
-    counter = tuple(np.full((), value, np.uint64) for value in values[:4])
-    assert len(counter) == 4
-    return [f"{int(word):08x}" for word in philox(counter, values[4:6])]  # type: ignore[arg-type]
+    first, second, third, fourth = (np.full((), value, np.uint64) for value in values[:4])
+    found = philox((first, second, third, fourth), (values[4], values[5]))
+    return [f"{int(word):08x}" for word in found]
 
 
 def test_philox_gives_the_published_words() -> None:

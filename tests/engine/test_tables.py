@@ -70,8 +70,9 @@ class Counter:
         return cache.call(self.scheme, params, {}, self.scheme.tensors(params, {}))
 
     def ask(self, cache: TableCache, **parameters: Any) -> Array:
-        call = self.call(cache, **parameters)
-        return cache.rows(call, "rows", 0, call.params.length)  # type: ignore[attr-defined]
+        length = Counted(**parameters).length
+        assert length is not None
+        return cache.rows(self.call(cache, **parameters), "rows", 0, length)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import io
 import pickle
 import zipfile
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -58,9 +58,9 @@ def test_several_of_one_shape_are_stacked() -> None:
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"])
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_reads_what_numpy_writes(dtype: str, order: str, version: tuple[int, int]) -> None:
+def test_reads_what_numpy_writes(dtype: str, order: Literal["<", ">"], version: tuple[int, int]) -> None:
     array = np.arange(24).reshape(2, 3, 4) % 2 == 0 if dtype == "?" else np.arange(24).reshape(2, 3, 4)
-    stored = array.astype(np.dtype(dtype).newbyteorder(order))  # type: ignore[arg-type]
+    stored = array.astype(np.dtype(dtype).newbyteorder(order))
     for laid in (stored, np.asfortranarray(stored)):
         read = np.asarray(read_npy(saved(laid, version)))
         assert read.flags.c_contiguous
