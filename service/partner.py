@@ -31,7 +31,7 @@ SLOTS = 2  # blocks that it is asked for at a time: one to compute, and one that
 SLOT_BYTES = 2 << 20
 IDLE_SECONDS = 60.0
 HUNG_SECONDS = 60.0  # no block takes as long
-WORTH_SECONDS = 3e-4  # what a block must take for its way through shared memory to be worth it
+WORTH_SECONDS = 1.2e-3  # what a block must take for its way through shared memory, and another core, to be worth it
 READY = ["ready"]
 
 log = logging.getLogger("posenc.partner")

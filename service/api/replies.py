@@ -104,6 +104,7 @@ class Streamed(Response):
         while chunk is not None and not gone.done():
             following = asyncio.ensure_future(self._next())
             try:
+                await asyncio.sleep(0)  # it begins now: while the socket takes all, sending never lets the loop go on
                 for start in range(0, len(chunk), SENT_BYTES):
                     part = chunk[start : start + SENT_BYTES]
                     await send({"type": "http.response.body", "body": part, "more_body": True})

@@ -5,12 +5,16 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from io import BytesIO
+from threading import Event
 from typing import Any
 
 import pytest
 
+from service.api.limits import Share
+from service.api.replies import Streamed
+from service.api.timing import Timing
 from service.main import create_app
 from tests.api.gates import watched
 from tests.clients import TRANSPORTS, Client, in_process, settings
@@ -238,3 +242,29 @@ def test_a_client_of_http_1_0_gets_no_chunks(method: bytes) -> None:
     assert b"transfer-encoding" not in head
     assert b"connection: close" in head
     assert body == (whole if method == b"GET" else b"")
+
+
+def test_the_next_block_begins_before_this_one_is_sent() -> None:
+    """Sending does not let go of the event loop while the socket takes all: what was only scheduled would not begin."""
+    begun = Event()
+
+    def chunks() -> Iterator[bytes]:
+        yield b"first"
+        begun.set()
+        yield b"second"
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message.get("body") == b"first":
+            assert begun.wait(10)
+        sent.append(message)
+
+    async def receive() -> MutableMapping[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    sent: list[MutableMapping[str, Any]] = []
+    with in_process(settings()) as client:
+        share = Share(client.resources.budget)
+        answer = Streamed(200, [], chunks(), share, client.resources, Timing("encodings"))
+        asyncio.run(answer({"type": "http", "method": "GET"}, receive, send))
+    assert [message.get("body") for message in sent] == [None, b"first", b"second", b""]
