@@ -6,13 +6,14 @@ p = a + r, a = R q + R/2 and -R/2 <= r < R/2, and by the angle-addition formula
     sin(p w) = sin(a w) cos(r w) + cos(a w) sin(r w)
     cos(p w) = cos(a w) cos(r w) - sin(a w) sin(r w)
 
-so the *base* rows (at a) and the *offset* rows (at r) are computed in double-double (`sines.py`, `ladders.py`),
-and each value of the table takes two products and a sum (`blocks.py`), in all one complex product for a sine and its
-cosine. Then comes the check that makes it right: with a bound b of its error, a value v is decided when no boundary
-between two numbers of the dtype lies from v - b to v + b, for then the real value rounds as v does. In float32 the bits
-of v tell that for all but some 5,000 of 16.8 million, which are computed again in double-double (of many of them,
-those that their own bounds leave), where b is below 2^-87 for angles up to 2^40 and grows with them beyond, as the
-frequencies have 144 bits (`Angles.errors`); and what is undecided even so with 80 digits.
+so the *base* rows (at a) and the *offset* rows (at r) are computed in double-double (`sines.py`, `ladders.py`; for a
+first short table in float64, `plain_rows.py`), and each value of the table takes two products and a sum (`blocks.py`),
+in all one complex product for a sine and its cosine. Then comes the check that makes it right: with a bound b of its
+error, a value v is decided when no boundary between two numbers of the dtype lies from v - b to v + b, for then the
+real value rounds as v does. In float32 the bits of v tell that for all but some 5,000 of 16.8 million, which are
+computed again in double-double (of many of them, those that their own bounds leave), where b is below 2^-87 for angles
+up to 2^40 and grows with them beyond, as the frequencies have 144 bits (`Angles.errors`); and what is undecided even so
+with 80 digits.
 
 Rounding is thereby correct whatever way a value was reached, so no decomposition, block size, thread or
 processor can show in the bytes: any rows computed alone equal the same rows of the whole.
@@ -41,9 +42,11 @@ from service.engine.numbers.blocks import (
 )
 from service.engine.numbers.ladders import Ladders
 from service.engine.numbers.pairs import Floats, Pair, Rows, multiply, runs
+from service.engine.numbers.plain_rows import is_plain, plain_plan
+from service.engine.numbers.plans import Plan, bases_of, consecutive
 from service.engine.numbers.reals import MANY_DIGITS, Number, Reals, pair, real
 from service.engine.numbers.sines import Angles, Indices
-from service.engine.numbers.undecided import Pending, Plan, Undecided, rounded, settle_exactly
+from service.engine.numbers.undecided import Pending, Undecided, rounded, settle_exactly
 from service.engine.rounding import decide, nearest_of_sum
 
 FARTHEST = 2**53
@@ -117,6 +120,7 @@ class Panel:
         self.frequencies = frequencies
         self.count = len(frequencies)
         self.stride = 1 << (BLOCK_VALUES // self.count).bit_length() - 1  # R, a power of two
+        self._used = False
         self._offsets: Offsets | None = None
         self._ladders = Ladders(self.angles, self.stride)
         self._groups = Groups(kept_groups)
@@ -130,11 +134,21 @@ class Panel:
         scratch = Scratch.of_thread(tuple(outs), self.stride, self.count)
         for rows in self._parts(positions):
             part, group = positions[rows], {form: out[rows] for form, out in outs.items()}
-            plan = self._consecutive(part) if isinstance(part, range) else self._scattered(part)
+            plan = self._plan(part, group)
             if plan:
                 self._write_blocks(plan, part, Target.of(group), scratch)
             else:
                 self._write_singly(np.asarray(part), group)
+
+    def _plan(self, positions: range | Floats, outs: Outs) -> Plan | None:
+        """How to make these rows in blocks; None where each is best made for itself."""
+        if not isinstance(positions, range):
+            return self._scattered(positions)
+        first, self._used = not self._used, True
+        narrow = len(outs) == len(Waveform) and all(out.dtype != np.float64 for out in outs.values())
+        if first and narrow and is_plain(self.angles, positions, self.stride):
+            return plain_plan(self.angles, positions, self.stride)
+        return self._consecutive(positions)
 
     def _in_bounds(self, positions: range | Floats, outs: Outs) -> bool:
         """Whether the bounds hold that blocks rely on."""
@@ -164,23 +178,16 @@ class Panel:
             self._offsets = Offsets(self._ladders.offsets())
         return self._offsets
 
-    def _consecutive(self, positions: range) -> "Plan":
+    def _consecutive(self, positions: range) -> Plan:
         """Blocks of one base row each and a run of offset rows."""
-        first, last = positions[0], positions[-1]
-        base, bases = first // self.stride, last // self.stride - first // self.stride + 1
-        grid, before = self._bases(base, bases)
+        bases = bases_of(positions, self.stride)
+        grid, before = self._bases(bases.start, len(bases))
 
-        def blocks() -> Iterator[Block]:
-            for q in range(base, base + bases):
-                origin = q * self.stride
-                start, stop = max(first, origin), min(last + 1, origin + self.stride)
-                yield Block(slice(start - first, stop - first), q - before, slice(start - origin, stop - origin))
-
-        def places(rows: Indices) -> tuple[Indices, Indices]:
-            which, offset = np.divmod(rows + (first - before * self.stride), self.stride)
+        def where(rows: Indices) -> tuple[Indices, Indices]:
+            which, offset = np.divmod(rows + (positions[0] - before * self.stride), self.stride)
             return which, offset
 
-        return Plan(grid, blocks(), places)
+        return Plan.of(grid, consecutive(positions, self.stride, before), where)
 
     def _bases(self, base: int, bases: int) -> tuple[Grid, int]:
         """The base rows `base` ... of one group, and which of all base rows its first is.
@@ -198,7 +205,7 @@ class Panel:
             self._groups.keep(group, grid)
         return grid, group * GROUP
 
-    def _scattered(self, positions: Floats) -> "Plan | None":
+    def _scattered(self, positions: Floats) -> Plan | None:
         """Blocks of a base row and an offset row for each position; None where few share a base row."""
         base = np.floor(positions / self.stride)
         offset = positions - base * self.stride
@@ -209,7 +216,7 @@ class Panel:
         rows = Rows(*self.angles.of_unit_amplitude(middles, slice(None)))
         at = offset.astype(np.intp)
         blocks = (Block(run, which[run], at[run]) for run in runs(positions.size, self.stride))
-        return Plan(self._grid(rows, _farthest(positions)), blocks, lambda row: (which[row], at[row]))
+        return Plan.of(self._grid(rows, _farthest(positions)), blocks, lambda row: (which[row], at[row]))
 
     def _grid(self, bases: Rows, farthest: float) -> Grid:
         scaled = Rows(*self.angles.scaled(bases))
@@ -225,7 +232,7 @@ class Panel:
             self._errors[bits] = 4 * np.stack(self.angles.errors(np.array(2.0**bits), slice(None)))
         return self._errors[bits]
 
-    def _write_blocks(self, plan: "Plan", positions: range | Floats, target: Target, scratch: Scratch) -> None:
+    def _write_blocks(self, plan: Plan, positions: range | Floats, target: Target, scratch: Scratch) -> None:
         undecided = Undecided(self.angles, plan, positions, target)
         for block in plan.blocks:
             undecided.add(block.rows.start, plan.grid.fill(block, target, scratch))

@@ -22,7 +22,7 @@ from service.engine.numbers.blocks import (
 )
 from service.engine.numbers.reals import MANY_DIGITS, geometric
 from service.engine.rounding import DTYPES
-from service.engine.waves import Waves
+from service.engine.waves import Panel, Waves
 
 Floats = NDArray[np.float64]
 BOTH = (Waveform.SIN, Waveform.COS)
@@ -32,8 +32,13 @@ PANEL = WAVES._panels[0]
 
 def a_grid(first: int) -> tuple[Grid, Block]:
     """A grid of the panel, and the block of one base row against all offset rows that begins there."""
-    plan = PANEL._consecutive(range(first, first + PANEL.stride))
+    return the_block(PANEL, first)
+
+
+def the_block(panel: Panel, first: int) -> tuple[Grid, Block]:
+    plan = panel._consecutive(range(first, first + panel.stride))
     (block,) = plan.blocks
+    assert isinstance(plan.grid, Grid)
     return plan.grid, block
 
 
@@ -89,12 +94,11 @@ def test_close_values_are_as_near_as_they_say(first: int, form: Waveform) -> Non
 def test_double_values_are_as_near_as_they_say(first: int, amplitude: float) -> None:
     """Against double-double, whose own error is nothing beside theirs; a sixteenth of the bound would not do."""
     panel = Waves(WAVES.frequencies, amplitude)._panels[0]
-    plan = panel._consecutive(range(first, first + panel.stride))
-    (block,) = plan.blocks
-    total, rest, _ = Scratch(BOTH, panel.stride, panel.count).double_product(plan.grid, block)
-    bound = DOUBLE_ERROR * max(1.0, 2.0**plan.grid.octaves)
+    grid, block = the_block(panel, first)
+    total, rest, _ = Scratch(BOTH, panel.stride, panel.count).double_product(grid, block)
+    bound = DOUBLE_ERROR * max(1.0, 2.0**grid.octaves)
     for form in BOTH:
-        close, close_error = plan.grid.closely(all_places(block, form))
+        close, close_error = grid.closely(all_places(block, form))
         parts = (part[..., form].ravel() for part in (total, rest))
         off = np.abs(np.subtract(next(parts), close.high) + (next(parts) - close.low))
         assert (off + close_error).max() <= bound
@@ -105,11 +109,10 @@ def test_double_values_are_as_near_as_they_say(first: int, amplitude: float) -> 
 def test_the_totals_of_doubles_are_exact(amplitude: float) -> None:
     """The leading parts are whole multiples, and so are sums of their products, computed here in integers."""
     panel = Waves(WAVES.frequencies, amplitude)._panels[0]
-    plan = panel._consecutive(range(5 * panel.stride, 6 * panel.stride))
-    (block,) = plan.blocks
-    total, _, _ = Scratch(BOTH, panel.stride, panel.count).double_product(plan.grid, block)
-    base, offset = plan.grid.split().leading[block.base], plan.grid.offsets.split().leading
-    unit = 2.0 ** (26 - plan.grid.octaves)
+    grid, block = the_block(panel, 5 * panel.stride)
+    total, _, _ = Scratch(BOTH, panel.stride, panel.count).double_product(grid, block)
+    base, offset = grid.split().leading[block.base], grid.offsets.split().leading
+    unit = 2.0 ** (26 - grid.octaves)
     real, imaginary = ((part * unit).astype(np.int64) for part in (base.real, base.imag))
     cosines, sines = ((part * 2.0**26).astype(np.int64) for part in (offset.real, offset.imag))
     assert np.array_equal(base.real * unit, real)

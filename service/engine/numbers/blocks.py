@@ -152,29 +152,25 @@ class Scratch:
         scratch: Scratch = _threads.scratch
         return scratch
 
-    def product(self, grid: "Grid", block: Block) -> Floats:
+    def product(self, grid: "NarrowGrid", block: Block) -> Floats:
         """The block's values in float64, (rows, channels, waveforms)."""
         rows = block.rows.stop - block.rows.start
-        self._repeat(grid, block.base, slice(rows))
         value = self._values[:rows]
         if self._turns is not None:
-            np.multiply(self._turns[:rows], grid.offsets.turns[block.offset], out=value.view(np.complex128)[..., 0])
+            self._turns[:rows] = grid.turns[block.base]
+            np.multiply(self._turns[:rows], grid.offset_turns[block.offset], out=value.view(np.complex128)[..., 0])
         else:
-            self._single(grid.offsets, block.offset, value[..., 0])
+            assert isinstance(grid, Grid)
+            self._single(grid, block, value[..., 0])
         return value
 
-    def _repeat(self, grid: "Grid", base: int | Indices, rows: slice) -> None:
-        if self._turns is not None:
-            self._turns[rows] = grid.turns[base]
-            return
-        (form,) = self.forms
-        self._factors[0, rows], self._factors[1, rows] = grid.bases[form].high[base], grid.bases[1 - form].high[base]
-
-    def _single(self, offsets: "Offsets", offset: slice | Indices, value: Floats) -> None:
+    def _single(self, grid: "Grid", block: Block, value: Floats) -> None:
         """Of one waveform alone the real products are faster."""
-        own, other, term = self._factors[:, : len(value)]
-        np.multiply(own, offsets.cosines[offset], out=value)
-        np.multiply(other, offsets.sines[self.forms[0], offset], out=term)
+        (form,), rows = self.forms, slice(len(value))
+        own, other, term = self._factors[:, rows]
+        own[...], other[...] = grid.bases[form].high[block.base], grid.bases[1 - form].high[block.base]
+        np.multiply(own, grid.offsets.cosines[block.offset], out=value)
+        np.multiply(other, grid.offsets.sines[form, block.offset], out=term)
         np.add(value, term, out=value)
 
     def double_product(self, grid: "Grid", block: Block) -> tuple[Floats, Floats, Floats]:
@@ -260,15 +256,28 @@ def split(imaginary: Pair, real: Pair, whole: Turns, octaves: int = 0) -> Split:
     return Split(_complex(*leading), _complex(*rest), whole)
 
 
-class Grid:
-    """Base rows against offset rows; `errors` are what the rows themselves bring into a sine and a cosine.
+class NarrowGrid:
+    """Base rows sin a + i cos a against offset rows cos b - i sin b, in float64: enough for narrow dtypes.
 
-    Base rows may have an amplitude, of up to 2^octaves.
+    Base rows may have an amplitude, of up to 2^octaves. Together, products are within LARGEST_NARROW 2^octaves.
     """
 
+    def __init__(self, turns: Turns, offset_turns: Turns, octaves: int = 0) -> None:
+        self.turns, self.offset_turns, self.octaves = turns, offset_turns, octaves
+
+    def fill(self, block: Block, target: Target, scratch: Scratch) -> Indices:
+        """Write the block's rows; which values are undecided, as indices of (rows, channels, waveforms) laid flat."""
+        value = scratch.product(self, block)
+        round_off = _to_float32 if target.dtype == np.float32 else _to_sixteen_bits
+        return round_off(value, block.rows, target, scratch, self.octaves)
+
+
+class Grid(NarrowGrid):
+    """The same with rows in double-double, of which `errors` are what they bring into a sine and a cosine."""
+
     def __init__(self, bases: Rows, offsets: Offsets, errors: Floats, octaves: int = 0) -> None:
-        self.bases, self.offsets, self.errors, self.octaves = bases, offsets, errors, octaves
-        self.turns = _complex(bases.sines.high, bases.cosines.high)  # sin a + i cos a
+        super().__init__(_complex(bases.sines.high, bases.cosines.high), offsets.turns, octaves)
+        self.bases, self.offsets, self.errors = bases, offsets, errors
         self._split: Split | None = None
 
     def split(self) -> Split:
@@ -278,12 +287,9 @@ class Grid:
         return self._split
 
     def fill(self, block: Block, target: Target, scratch: Scratch) -> Indices:
-        """Write the block's rows; which values are undecided, as indices of (rows, channels, waveforms) laid flat."""
         if target.dtype == np.float64:
             return self._fill_double(block, target, scratch)
-        value = scratch.product(self, block)
-        round_off = _to_float32 if target.dtype == np.float32 else _to_sixteen_bits
-        return round_off(value, block.rows, target, scratch, self.octaves)
+        return super().fill(block, target, scratch)
 
     def narrow(self, at: Places) -> tuple[Pair, Floats]:
         """These values as blocks have them, in float64, and their errors."""

@@ -28,10 +28,11 @@ In plain float64 the same takes a fifth of the time, and decides all but one in 
 of which twice as much, and more, is taken.
 """
 
+from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from math import factorial, frexp, ldexp
+from math import factorial, floor, log2
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,8 +69,9 @@ STEPS = 64  # to a turn; a multiple of 4, so that 0, 1 and -1 stand in the table
 FASTEST = 2.0**64  # radians per position: with positions to 2^53, 80 digits still leave 45 after the point
 SLOWEST = 2.0**-400  # below, and for positions as small, the words would run out of exponents
 _SLOWEST_TURN = Decimal(SLOWEST) / 16
-_WORD_MASK = (1 << WORD_BITS) - 1
-_WORD_SHIFTS = range(WORD_BITS * (WORDS - 1), -1, -WORD_BITS)
+_WORD_OCTETS = WORD_BITS // 8
+_WORD_SHIFTS = np.arange(WORDS - 1, -1, -1)[:, None] * WORD_BITS
+_BITS_OF_A_DIGIT = log2(10)
 UNIT, WORD_CUT = 2.0**-90, 2.0**-140
 PLAIN_WORDS, PLAIN_UNIT, PLAIN_WORD_CUT = 4, 2.0**-44, 2.0**-92
 NOTHING_KNOWN = 2.0  # an error bound as wide as all sines and cosines together
@@ -79,7 +81,7 @@ LITTLE_MORE = 1 + 2.0**-20  # for what is rounded in the bounds themselves, and 
 class Angles:
     """Some frequencies, prepared, and what their sines and cosines are multiplied by.
 
-    `words` (6, count): F = frequency / 2 pi, largest word first; `speed` (count,): |frequency| to float64;
+    `words` (6, count): F = frequency / 2 pi, largest word first; `speed` (count,): |frequency| and a little more;
     `amplitude`: None where it is 1.
     """
 
@@ -91,10 +93,12 @@ class Angles:
         with localcontext(MANY_DIGITS):
             whole = 2 * pi()
             self.turns = tuple(frequency / whole for frequency in frequencies)
-        self.speed = np.array([abs(float(frequency)) for frequency in frequencies], np.float64)
-        if not (self.speed <= FASTEST).all():
-            raise ValueError("a frequency is beyond 2^64 radians per position")
-        self.words = np.array([_words(turn) for turn in self.turns], np.float64).reshape(-1, WORDS).T.copy()
+            if any(abs(frequency) > FASTEST for frequency in frequencies):
+                raise ValueError("a frequency is beyond 2^64 radians per position")
+            self.words = _words(self.turns)
+        self.speed = np.abs(self.words[0] + self.words[1] + self.words[2]) * (LITTLE_MORE * TAU.high)
+        for slow in np.flatnonzero(self.speed == 0):
+            self.speed[slow] = abs(float(frequencies.numbers[slow]))
 
     def at(self, positions: Floats, channels: Indices | slice) -> tuple[Pair, Pair]:
         """sin and cos of positions * frequencies[channels], times the amplitude, in double-double, broadcast."""
@@ -112,9 +116,9 @@ class Angles:
         turn = _fraction_of_product(positions, self.words[:, channels])
         step = np.rint(turn.high * STEPS)
         rest = two_sum(turn.high - step / STEPS, turn.low)
-        sine, cosine = _taylor(multiply(rest, _TAU))
+        sine, cosine = _taylor(multiply(rest, TAU))
         index = step.astype(np.intp) % STEPS
-        return turned((sine, cosine), (_STEP_SINES.at(index), _STEP_COSINES.at(index)))
+        return turned((sine, cosine), (STEP_SINES.at(index), STEP_COSINES.at(index)))
 
     def plainly(self, positions: Floats, channels: Indices | slice) -> tuple[Floats, Floats]:
         """sin and cos as in `at`, in float64."""
@@ -126,9 +130,10 @@ class Angles:
         turn -= np.rint(turn)
         step = np.rint(turn * STEPS)
         turn -= step / STEPS
-        sine, cosine = _plain_taylor(turn * _TAU.high)
+        sine, versine = plain_taylor(turn * TAU.high)
+        cosine = 1.0 + versine
         index = step.astype(np.intp) % STEPS
-        step_sine, step_cosine = _STEP_SINES.high[index], _STEP_COSINES.high[index]
+        step_sine, step_cosine = STEP_SINES.high[index], STEP_COSINES.high[index]
         waves = step_sine * cosine + step_cosine * sine, step_cosine * cosine - step_sine * sine
         return waves if self.amplitude is None else (waves[0] * self.scale.high, waves[1] * self.scale.high)
 
@@ -192,15 +197,25 @@ def sine_cosine_of_turn(turn: Decimal) -> tuple[Decimal, Decimal]:
     return ((sine, cosine), (cosine, -sine), (-sine, -cosine), (-cosine, sine))[int(quarters % 4)]
 
 
-def _words(turn: Decimal) -> list[float]:
-    """The leading 144 bits of a number, as 6 float64 of 24 bits each; zeros where it is too small."""
+def _words(turns: Sequence[Decimal]) -> Floats:
+    """The leading 144 bits of each number as 6 float64 of 24 bits each, (6, count); zeros where it is too small."""
+    leading = [_leading_bits(turn) for turn in turns]
+    octets = np.frombuffer(b"".join(bits.to_bytes(_WORD_OCTETS * WORDS, "big") for bits, _ in leading), np.uint8)
+    ones, twos, fours = octets.reshape(-1, WORDS, _WORD_OCTETS).T.astype(np.float64)[::-1]
+    last = np.array([exponent for _, exponent in leading], np.intp)
+    signs = np.array([-1.0 if turn < 0 else 1.0 for turn in turns])
+    words: Floats = np.ldexp(signs * (ones + 2.0**8 * twos + 2.0**16 * fours), last + _WORD_SHIFTS)
+    return words
+
+
+def _leading_bits(turn: Decimal) -> tuple[int, int]:
+    """The leading 144 bits, and the exponent of the last of them; no bits where the number is too small."""
     if abs(turn) < _SLOWEST_TURN:
-        return [0.0] * WORDS
-    last = frexp(float(turn))[1] - WORD_BITS * WORDS
-    with localcontext(MANY_DIGITS):
-        bits = int(abs(turn) * _power_of_two(-last))
-    sign = -1 if turn < 0 else 1
-    return [ldexp(sign * (bits >> shift & _WORD_MASK), last + shift) for shift in _WORD_SHIFTS]
+        return 0, 0
+    more = WORD_BITS * WORDS + 1 - floor(turn.adjusted() * _BITS_OF_A_DIGIT)
+    bits = int(abs(turn) * _power_of_two(more))  # 144 bits or a few more
+    surplus = bits.bit_length() - WORD_BITS * WORDS
+    return bits >> surplus, surplus - more
 
 
 @lru_cache(maxsize=1024)
@@ -226,8 +241,8 @@ def _parts(positions: Floats) -> list[Floats]:
     return [half for half in halves(positions) if half.any()]
 
 
-def _plain_taylor(angle: Floats) -> tuple[Floats, Floats]:
-    """sin and cos for |angle| <= 2 pi / 128: the first terms left out, angle^11 / 11! and angle^12 / 12!, are below
+def plain_taylor(angle: Floats) -> tuple[Floats, Floats]:
+    """sin and cos - 1 for |angle| <= 2 pi / 128: the first terms left out, angle^11 / 11! and angle^12 / 12!, are below
     2^-68 of the result."""
     square = angle * angle
     sine, cosine = np.full_like(angle, _SINE_SERIES[3].high), np.full_like(angle, _COSINE_SERIES[4].high)
@@ -237,7 +252,7 @@ def _plain_taylor(angle: Floats) -> tuple[Floats, Floats]:
     for coefficient in reversed(_COSINE_SERIES[:4]):
         cosine *= square
         cosine += coefficient.high
-    return angle + angle * (square * sine), 1.0 + square * cosine
+    return angle + angle * (square * sine), square * cosine
 
 
 def _taylor(angle: Pair) -> tuple[Pair, Pair]:
@@ -284,5 +299,5 @@ def _steps() -> tuple[Pair, Pair]:
 
 _SINE_SERIES, _COSINE_SERIES = _series(1), _series(0)
 _SERIES = [stacked(*both) for both in zip(_SINE_SERIES, _COSINE_SERIES, strict=True)]
-_STEP_SINES, _STEP_COSINES = _steps()
-_TAU = _constants(Reals.of([2 * pi()])).at(0)
+STEP_SINES, STEP_COSINES = _steps()
+TAU = _constants(Reals.of([2 * pi()])).at(0)

@@ -1,26 +1,18 @@
 """Values that blocks left undecided, decided: by the float64 that they came from, in double-double, with 80 digits."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from service.engine.numbers.blocks import BLOCK_VALUES, Array, Block, Grid, Outs, Places, Target, Waveform
-from service.engine.numbers.pairs import Floats, Pair, runs
+from service.engine.numbers.blocks import BLOCK_VALUES, Array, Outs, Target, Waveform
+from service.engine.numbers.pairs import Floats, runs
+from service.engine.numbers.plans import Look, Plan
 from service.engine.numbers.sines import Angles, Indices
 from service.engine.rounding import decide, nearest_of_sum
 
 PENDING = 8192  # undecided values computed again together
 FEW = 512  # not worth two attempts: numpy's calls cost more than the values
-
-
-class Plan(NamedTuple):
-    """How rows are made of a grid: in which blocks, and of which base row and which offset row each is."""
-
-    grid: Grid
-    blocks: Iterator[Block]
-    places: Callable[[Indices], tuple[Indices, Indices]]
 
 
 class Undecided:
@@ -47,17 +39,17 @@ class Undecided:
             return
         flat = np.concatenate(self._found)
         self._found, self._size = [], 0
-        if self.target.dtype != np.float64 and flat.size > FEW:
-            flat = self._decide(flat, self.plan.grid.narrow)
+        if self.plan.narrowly is not None and self.target.dtype != np.float64 and flat.size > FEW:
+            flat = self._decide(flat, self.plan.narrowly)
         if flat.size:
-            flat = self._decide(flat, self.plan.grid.closely)
+            flat = self._decide(flat, self.plan.closely)
         if flat.size:
             self._settle_exactly(flat)
 
-    def _decide(self, flat: Indices, look: Callable[[Places], tuple[Pair, Floats]]) -> Indices:
+    def _decide(self, flat: Indices, look: Look) -> Indices:
         """Write what is decided so; the rest."""
         row, channel, place = self._unravelled(flat)
-        value, error = look(Places(self._forms[place], channel, *self.plan.places(row)))
+        value, error = look(row, channel, self._forms[place])
         nearest, undecided = decide(*value, error, self.target.dtype)
         for index, out in enumerate(self.target.outs.values()):
             of_form = place == index
