@@ -16,7 +16,7 @@ from service.api.timing import Timing
 from service.api.wanted import Wanted, block_bytes, whole_bytes
 from service.drawer import Drawer, Order, Undrawn
 from service.engine.tables import Call
-from service.formats.format import Chunk
+from service.formats.format import Binary, Chunk
 
 
 class Making:
@@ -138,7 +138,9 @@ def _chunks(
         yield _drawn(wanted, resources.drawer, timing)
         return
     call = resources.tables.call(wanted.scheme, wanted.params, wanted.inputs, wanted.everything, wanted.tensors)
-    if resources.partner is None or window is not None or wanted.bound <= resources.stream_bytes:
+    # Text takes ten times longer to write than most tables to compute: a second process would cost memory for nothing.
+    alone = window is not None or wanted.bound <= resources.stream_bytes or not isinstance(wanted.form, Binary)
+    if resources.partner is None or alone:
         yield from _written_by(call, wanted, resources, timing, window or (0, None))
         return
     with resources.partner.helping(call) as helped:
