@@ -13,7 +13,7 @@ from pydantic import Field
 from service.engine.arithmetics import Angles, Exact, Float32, refuse_base_of_no_model
 from service.engine.errors import Refusal
 from service.engine.frequencies import FASTEST_BITS, SLOWEST_BITS, fastest_frequency
-from service.engine.numbers.reals import MANY_DIGITS, Reals, angle_factor, geometric
+from service.engine.numbers.reals import MANY_DIGITS, Reals, angle_factor, powers
 from service.engine.numbers.single import Singles, float32_frequencies, float32_frequencies_between
 from service.engine.positions import Values
 from service.engine.quantities import AngleFactor, Base, ExactOrFloat32, FrequencyShift, Integer, Layout, OddWidth, Real
@@ -269,10 +269,10 @@ def frequencies(params: SinusoidalTable, dim: int) -> Reals:
     [1.0, 0.1, 0.01, 0.001]
     """
     chosen = series(params, dim)
-    above, below = chosen.gaps.denominator, chosen.gaps.numerator
-    found = geometric(chosen.numerator, [Fraction(-k * above, below) for k in range(chosen.count)])
+    step = 1 / chosen.gaps
+    found = powers(chosen.numerator, -step, chosen.count)
     if chosen.named != "base":
-        rises = geometric(chosen.denominator, [Fraction(k * above, below) for k in range(chosen.count)])
+        rises = powers(chosen.denominator, step, chosen.count)
         found = found * rises * chosen.first
     return found if params.angle_factor == "one" else found * angle_factor(params.angle_factor)
 

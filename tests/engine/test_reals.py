@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from service.engine.numbers.reals import MANY_DIGITS, Reals, geometric, pair, pi, sine_cosine
+from service.engine.numbers.reals import MANY_DIGITS, Reals, geometric, pair, pi, powers, sine_cosine
 
 mpmath.mp.prec = 420
 AGREED = mpf(2) ** -200
@@ -25,15 +25,15 @@ def apart(mine: object, theirs: object) -> mpf:
 @pytest.mark.parametrize("base", [1.0001, 1.5, 2.0, 10000.0, 500000.0, 1e9, 1e-3, 1.7e300])
 @pytest.mark.parametrize("dim", [2, 6, 34, 80, 96, 128])
 def test_powers_have_200_bits(base: float, dim: int) -> None:
-    powers = geometric(base, [Fraction(-2 * k, dim) for k in range(dim // 2)])
-    assert len(powers) == dim // 2
-    for k, power in enumerate(powers):
+    found = geometric(base, [Fraction(-2 * k, dim) for k in range(dim // 2)])
+    assert len(found) == dim // 2
+    for k, power in enumerate(found):
         assert apart(power, mpf(base) ** (mpf(-2 * k) / dim)) < AGREED
 
 
 def test_long_rows_lose_nothing() -> None:
-    powers = geometric(10000.0, [Fraction(-k, 4096) for k in range(4096)])
-    assert apart(powers.numbers[-1], mpf(10000) ** (mpf(-4095) / 4096)) < AGREED
+    found = geometric(10000.0, [Fraction(-k, 4096) for k in range(4096)])
+    assert apart(found.numbers[-1], mpf(10000) ** (mpf(-4095) / 4096)) < AGREED
 
 
 def test_exponents_may_jump() -> None:
@@ -105,6 +105,12 @@ def test_pairs_have_twice_the_digits() -> None:
 def test_a_root_that_is_a_float_is_that_float() -> None:
     high, low = geometric(16.0, [Fraction(1, 4), Fraction(-3, 4)]).pairs()
     assert (high.tolist(), low.tolist()) == ([2.0, 0.125], [0.0, 0.0])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 64])
+@pytest.mark.parametrize("step", [Fraction(-1, 64), Fraction(2, 7), Fraction(-6, 128), Fraction(3)])
+def test_powers_at_equal_steps_are_the_same_digits(step: Fraction, count: int) -> None:
+    assert powers(10000.5, step, count) == geometric(10000.5, [step * k for k in range(count)])
 
 
 def test_pi() -> None:

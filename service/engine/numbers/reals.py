@@ -2,11 +2,12 @@
 
     Reals.of([0.5, Fraction(1, 3)])          numbers taken exactly (a float is the number it stands for)
     geometric(10000.0, exponents)            base ** exponent for rational exponents
+    powers(10000.0, step, count)             base ** (step k) for k = 0, 1, ...
     a * b, a / b, a + b, a - b               entry by entry; the other side is Reals or one number
     numbers.pairs()                          as unevaluated sums of two float64
 
 Each operation rounds at the 80th digit, a relative error under 10^-79 (2^-262). A few thousand in a row, as
-the recurrence in `geometric` makes, still leave more than 2^-240: the 2^-200 promised has room to spare.
+the recurrences in `geometric` and `powers` make, still leave more than 2^-240: the 2^-200 promised has room to spare.
 `decimal` rounds its logarithm and exponential correctly, whatever the processor, so the digits are the same
 everywhere.
 """
@@ -193,6 +194,22 @@ def geometric(base: Number, exponents: Sequence[Fraction]) -> Reals:
             before = place
             powers.append(power)
     return Reals(tuple(powers))
+
+
+def powers(base: Number, step: Fraction, count: int) -> Reals:
+    """base ** (step k) for k = 0 ... count - 1: what `geometric` has for these exponents, at less cost.
+
+    >>> powers(16.0, Fraction(-1, 4), 3).rounded().tolist()
+    [1.0, 0.5, 0.25]
+    """
+    if count < 2:
+        return geometric(base, [Fraction(0)] * count)
+    first, ratio = geometric(base, [Fraction(0), step]).numbers
+    found = [first, ratio]
+    with localcontext(MANY_DIGITS):
+        while len(found) < count:
+            found.append(found[-1] * ratio)
+    return Reals(tuple(found))
 
 
 @cache

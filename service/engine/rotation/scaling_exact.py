@@ -9,7 +9,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import TypeVar
 
-from service.engine.numbers.reals import MANY_DIGITS, Reals, geometric, pi, real
+from service.engine.numbers.reals import MANY_DIGITS, Reals, geometric, pi, powers, real
 from service.engine.rotation.scaling import list_used, takes_long_list
 from service.engine.rotation.scaling_parameters import Scaling
 
@@ -27,7 +27,7 @@ def given(value: T | None) -> T:
 
 def plain(params: Scaling, width: int) -> Reals:
     """w_k = base^(-2k/d)."""
-    return geometric(params.base, [Fraction(-2 * pair, width) for pair in range(width // 2)])
+    return powers(params.base, Fraction(-2, width), width // 2)
 
 
 def _linear(params: Scaling, width: int) -> Reals:
