@@ -11,7 +11,7 @@ from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
 from service.models.hybrid_layers import refuse_other_count
 from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class, type_of_config
-from service.models.llama_cpp import said_of
+from service.models.llama_cpp import of_the_whole, said_of
 from service.models.misspelt import misspelt
 from service.models.multimodal import with_positions
 from service.models.nearest import echo
@@ -49,7 +49,7 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     if assumed is None and options.preset == "transformers-5.24":
         notes += failing_nulls(config, name)
     if options.preset == "llama.cpp":
-        notes += said_of(name, {use.encoding for use in uses})
+        notes += [*said_of(name, {use.encoding for use in uses}), *of_the_whole(config, row)]
     if assumed is not None:
         notes.insert(0, _assumed(config.get("model_type"), name))
     elif options.assume not in (None, name) and not told:

@@ -23,9 +23,11 @@ def head_width(reading: Reading, label: str | None) -> Value:
     # A file with widths by layer leaves out what a class makes them from.
     by_label = {} if reading.object(KEY) is not None else rule.get("head_of", {})
     key = by_label.get(label) or rule.get("head", "head_dim")
+    shared = (reading.llama_cpp or {}).get("head") == "shared"
+    key = "ratio" if shared else key  # the converter writes no width of a head
     _refuse_null_head(reading)
     # A class without such a field takes the file's head_dim after it has set its own.
-    unknown = "head_dim" not in reading.type.fields and "head_dim" not in reading.fixed
+    unknown = not shared and "head_dim" not in reading.type.fields and "head_dim" not in reading.fixed
     stated = reading.document.get("head_dim") if unknown else None
     if stated is not None and not rule.get("head_fixed"):
         return _stated_head(reading, key)
@@ -120,6 +122,7 @@ def parameters_of(
         found["partial_rotary_factor"] = share
     width = reading.older("width") or reading.type.rule.get("rotary_dim")
     turned = reading.integer(width) if width else None
+    turned = block.keys.get("rotary_dim", turned)
     if turned is not None:
         found["rotary_dim"] = turned
     found["rope_type"] = block.keys["rope_type"]
