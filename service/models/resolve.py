@@ -9,7 +9,7 @@ from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
-from service.models.hybrid_layers import refuse_other_count
+from service.models.hybrid_layers import refuse_other_count, refuse_short_lists
 from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class, type_of_config
 from service.models.llama_cpp import of_the_whole, said_of
 from service.models.misspelt import misspelt
@@ -186,6 +186,8 @@ def _refuse_member(reading: Reading) -> None:
             raise Refusal(found.key, "unsupported", f"{key} is {value}: {detail}")
     for key, entries in reading.type.rule.get("entries_by_layer", {}).items():
         refuse_other_count(reading, key, entries)
+    if "experts_by_layer" in reading.type.rule:
+        refuse_short_lists(reading, *reading.type.rule["experts_by_layer"])
 
 
 def _unknown(reading: Reading, context: Context, depth: int) -> Use:
