@@ -9,6 +9,7 @@ from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
+from service.models.heads import refuse_other_width
 from service.models.hybrid_layers import refuse_other_count, refuse_short_lists
 from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class, type_of_config
 from service.models.llama_cpp import of_the_whole, said_of
@@ -180,6 +181,7 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
 
 def _refuse_member(reading: Reading) -> None:
     """Refuses a model that the code of its type encodes another way than the plan would say."""
+    refuse_other_width(reading)
     for key, (value, detail) in reading.type.rule.get("refuses", {}).items():
         found = reading.find(key)
         if found is not None and found.value == value:

@@ -6,6 +6,7 @@ from service.engine.errors import Refusal
 from service.engine.numbers.single import float32_frequencies
 from service.engine.rotation.scaling import TAKES
 from service.models.context import Context
+from service.models.known import rules
 from service.models.nearest import echo
 from service.models.per_layer import KEY
 from service.models.plan import Value
@@ -60,11 +61,22 @@ def _stated_head(reading: Reading, key: str) -> Value:
 
 
 def _refuse_null_head(reading: Reading) -> None:
-    if "head_dim" in reading.document and reading.document["head_dim"] is None:
-        own = reading.type.fields.get("head_dim", 1 if reading.type.rule.get("head") else None)
-        if own is not None:
-            detail = f"head_dim is null, and {reading.type.name} has no rule for that: leave it out for {own}"
-            raise Refusal(reading.at("head_dim"), "type", detail)
+    """Refuses null where the class or its model cannot do with it; others share the width out, or do not read it."""
+    if "head_dim" not in reading.document or reading.document["head_dim"] is not None:
+        return
+    real = reading.type.aliases.get("head_dim", "head_dim")
+    own = reading.type.fields.get(real, 1 if reading.type.rule.get("head") else None)
+    kinds = rules()["heads of null"]
+    if own is None or reading.type.name in (*kinds["shared"], *kinds["unread"]):
+        return
+    detail = f"head_dim is null, and {reading.type.name} has no rule for that: leave it out for {own}"
+    if reading.type.name in kinds["latent"]:
+        # Tables are of what the heads share then, and queries and keys of another part of theirs.
+        turned, shared = reading.needed("qk_rope_head_dim").value, _ratio(reading).value
+        if turned == shared:
+            return
+        detail = f"head_dim is null: tables are of {shared} channels then, and {turned} turn (qk_rope_head_dim)"
+    raise Refusal(reading.at("head_dim"), "type", detail)
 
 
 def refuse_heads_of_keys(reading: Reading) -> None:
