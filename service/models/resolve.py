@@ -36,6 +36,9 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     """
     if not isinstance(config, Mapping):
         raise Refusal("/", "type", f"the body is {kind(config)}; the JSON object of a config.json is needed")
+    if config.get("gguf") is not None and "model_type" not in config and not isinstance(config["gguf"], Mapping):
+        detail = f"gguf is {kind(config['gguf'])}; the JSON object of a GGUF header's metadata is needed"
+        raise Refusal("/gguf", "type", detail)
     if is_gguf(config):
         _refuse_both(config)
         return gguf_plan(config, Context(options))

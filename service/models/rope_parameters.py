@@ -139,7 +139,7 @@ def parameters_of(
         found["rotary_dim"] = turned
     found["rope_type"] = block.keys["rope_type"]
     # The longest context is the model's: `_lengths` has it where it counts.
-    dropped = ("max_position_embeddings", *_dropped(reading, block, notes))
+    dropped = ("max_position_embeddings", "seq_len", *_dropped(reading, block, notes))
     for name in TAKES.get(block.rope_type, ()):
         if name in block.keys and name not in dropped:
             found[name] = block.keys[name]
