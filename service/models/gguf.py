@@ -29,6 +29,8 @@ from service.models.gguf_rotary import turning, unturned
 from service.models.nearest import echo, nearest
 from service.models.plan import Plan, Use
 from service.models.reading import kind, pointer
+from service.models.stacks import NOTE as CROSS_NOTE
+from service.models.windows import padding_mask
 
 
 def is_gguf(config: Mapping[str, Any]) -> bool:
@@ -171,4 +173,7 @@ def _buckets(header: Header, context: Context) -> list[Use]:
                 addresses=addresses,
             )
         )
+    if header.type.name == "t5" and (header.count("decoder_block_count", 0) or header.code(1)).value:
+        mask = {"mask": padding_mask(context)}
+        uses.append(use_of(header, "none", role="cross-attention", notes=(CROSS_NOTE,), addresses=mask))
     return uses

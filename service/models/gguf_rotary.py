@@ -41,7 +41,7 @@ def _rotary(header: Header, context: Context, kind: Kind) -> Use:
     turned = parameters.get("rotary_dim", parameters["dim"])
     parameters["base"] = _base(header, kind)
     facts: dict[str, Any] = {}
-    notes = _narrower(parameters)
+    notes = [*_narrower(parameters), *_assumed(header, kind, parameters)]
     parameters |= scaling(header, kind, turned.value, facts, notes)
     parameters["pairing"] = header.code(_pairing(header, facts, notes))
     if "rotary_dim" in parameters and _last(header):
@@ -81,6 +81,25 @@ def _narrower(parameters: dict[str, Value]) -> list[str]:
         f"rope.dimension_count is missing: {turned.value} channels turn, those of the sections; of such a file "
         f"llama.cpp would turn all {parameters['dim'].value}"
     ]
+
+
+def _assumed(header: Header, kind: Kind, parameters: dict[str, Value]) -> list[str]:
+    """What the header does not say, and llama.cpp assumes."""
+    dim, found = parameters["dim"], []
+    if dim.key.endswith(".embedding_length"):
+        shared = f"heads of {dim.value} channels are assumed, embedding_length / attention.head_count"
+        found.append(f"attention.key_length is missing: {shared}")
+    if header.value("rope.dimension_count") is None and "rotary_dim" not in parameters:
+        found.append(f"rope.dimension_count is missing: all {dim.value} channels of a head are assumed to turn")
+    if header.value("rope.freq_base") is None:
+        found.append(f"rope.freq_base is missing: {DEFAULT_BASE:g} is assumed")
+    pattern = kind.pattern
+    if pattern is not None and pattern.told and pattern.period:
+        which = "first" if pattern.full_first else "last"
+        if header.value("attention.sliding_window_pattern") is None:
+            said = f"the {which} of every {pattern.period} layers is assumed to see everything, the others to slide"
+            found.append(f"attention.sliding_window_pattern is missing: {said}")
+    return found
 
 
 def _without(parameters: dict[str, Value], *names: str) -> dict[str, Value]:

@@ -50,6 +50,8 @@ def _said(header: Header) -> tuple[str, Value, Value | None]:
     given = header.value("rope.scaling.type")
     factor = header.real("rope.scaling.factor") or header.real("rope.scale_linear")
     factor = None if factor is None or factor.value == 0 else factor
+    if factor is not None and factor.value < 0:
+        raise Refusal(factor.key, "out_of_range", f"the factor is {echo(factor.value)}; more than 0 would do", limit=0)
     said = given.value if given is not None else ("linear" if factor is not None and factor.value != 1 else "none")
     if said not in KINDS:
         place = header.where if given is None else given.key
@@ -157,6 +159,9 @@ def _loudness(header: Header, factor: Value, facts: dict[str, Any]) -> dict[str,
     louder = _amplitude(header)
     given = 1.0 if louder is None else louder.value
     multiplier = header.real("rope.scaling.yarn_log_multiplier")
+    if multiplier is not None and multiplier.value < 0:
+        detail = f"rope.scaling.yarn_log_multiplier is {echo(multiplier.value)}; 0 or more would do"
+        raise Refusal(multiplier.key, "out_of_range", detail, limit=0)
     if multiplier is None or not multiplier.value or not reads(header, "scaling.yarn_log_multiplier"):
         amplitude = given * (1 + _tenth_of_log(factor))
         _rescaled(header, factor, amplitude, facts)

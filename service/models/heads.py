@@ -4,7 +4,7 @@ Transformers refuses to build most classes otherwise; `rules.json` lists those t
 """
 
 from service.engine.errors import Refusal
-from service.models.known import rules
+from service.models.known import ModelType, rules
 from service.models.nearest import echo
 from service.models.plan import Value
 from service.models.reading import Reading
@@ -34,6 +34,28 @@ def refuse_split_heads(reading: Reading) -> None:
             place = heads if heads.source == "config" else width
             detail = f"{first} is {echo(width.value)} and {second} {echo(heads.value)}: the heads have no whole width"
             raise Refusal(place.key, "conflict", detail)
+
+
+def of_three_widths(row: ModelType) -> bool:
+    """Whether the class has `embed_dim` and `num_heads`, and transformers holds a head_dim of the file against them."""
+    held = all(key in row.fields or key in row.aliases for key in ("embed_dim", "num_heads"))
+    return held and row.name not in OF_THEIR_OWN
+
+
+# Whose class checks other things in its place.
+OF_THEIR_OWN = ("dots3_note_vision_encoder", "hiera")
+
+
+def refuse_other_width(reading: Reading) -> None:
+    """Refuses a head_dim that is not what the heads share of the whole, of classes that hold the three together."""
+    given = reading.document.get("head_dim")
+    if given is None or not of_three_widths(reading.type):
+        return
+    head, width, heads = reading.needed("head_dim"), reading.find("embed_dim"), reading.find("num_heads")
+    if width is None or heads is None or type(heads.value) is not int or head.value * heads.value != width.value:
+        shared = [echo(each.value) for each in (heads, width) if each is not None]
+        detail = f"head_dim is {head.value}, which the heads ({shared[0]}) must share embed_dim ({shared[-1]}) by"
+        raise Refusal(head.key, "conflict", detail)
 
 
 def _stated(reading: Reading, key: str) -> Value | None:

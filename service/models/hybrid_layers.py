@@ -3,7 +3,7 @@
 Rules of `layer_rules`, named in `rules.json`; each follows the class of one family where the file lists no types.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from service.engine.errors import Refusal
@@ -61,6 +61,25 @@ def refuse_other_count(reading: Reading, key: str, entries: int) -> None:
     """A list by layer that the class assumes, and that is longer or shorter than the layers of the file."""
     if not reading.has(key):
         _refuse_count(reading, key, entries, reading.layers() != entries)
+
+
+def refuse_short_lists(reading: Reading, keys: Sequence[str], entries: int) -> None:
+    """dots3.note's tower: experts by layer, in the first of these lists that the file has, else so many entries of the
+    class; the numbers of `pyramid_num_routed` above 0 make rows of their own, of layers that must be there."""
+    listed = next((found for key in keys if (found := reading.list_of(key)) is not None), None)
+    count = reading.layers()
+    if listed is None:
+        _refuse_count(reading, keys[-1], entries, count != entries)
+        return
+    name, given = listed.key.rpartition("/")[2], listed.value
+    routed = (
+        [whole(Value(each, listed.source, f"{listed.key}/{at}"), -1).value for at, each in enumerate(given)]
+        if (name == keys[0])
+        else []
+    )
+    if len(given) < count or any(each > 0 for each in routed[count:]):
+        detail = f"{name} has {len(given)} entries for {count} layers: one for each is needed"
+        raise Refusal(listed.key, "shape", detail, limit=count, requested=len(given))
 
 
 def refuse_other_ids(reading: Reading, labels: list[str]) -> None:

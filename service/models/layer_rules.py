@@ -14,7 +14,7 @@ from service.engine.errors import Refusal
 from service.models.hybrid_layers import HYBRIDS
 from service.models.nearest import echo
 from service.models.plan import Value
-from service.models.reading import MOST_LAYERS, Reading, whole
+from service.models.reading import MOST_LAYERS, Reading, numeric, whole
 
 Rule = Mapping[str, Any]
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -29,6 +29,8 @@ def turning(reading: Reading) -> list[bool] | None:
     if rule is None:
         return None
     count = reading.layers()
+    if "bases" in rule:
+        return _by_bases(reading, rule, count)
     listed = reading.list_of("no_rope_layers")
     if listed is not None and (listed.value or rule.get("empty") != "default"):
         if len(listed.value) != count:
@@ -41,6 +43,18 @@ def turning(reading: Reading) -> list[bool] | None:
     interval = reading.integer("no_rope_layer_interval")
     n = interval.value if interval else 4
     return [(layer + 1) % n != 0 for layer in range(count)]
+
+
+def _by_bases(reading: Reading, rule: Rule, count: int) -> list[bool]:
+    """Muse Glimmer: a base for each layer, of which its model asks only whether it is 0; every n-th from the end is."""
+    listed = reading.list_of(rule["bases"])
+    if listed is None:
+        return [(count - 1 - layer) % rule["n"] != 0 for layer in range(count)]
+    if len(listed.value) < count:
+        detail = f"{rule['bases']} has {len(listed.value)} entries for {count} layers: one for each is needed"
+        raise Refusal(listed.key, "shape", detail, limit=count, requested=len(listed.value))
+    bases = [numeric(Value(each, listed.source, f"{listed.key}/{at}")) for at, each in enumerate(listed.value[:count])]
+    return [base.value != 0 for base in bases]
 
 
 def _every(reading: Reading, rule: Rule) -> list[str]:

@@ -11,7 +11,8 @@ from service.models.gguf_header import Header
 from service.models.gguf_layers import Kind
 from service.models.gguf_patterns import PATTERNS, Pattern
 from service.models.gguf_scaling import scaling
-from service.models.known import llama_cpp
+from service.models.known import ModelType, known, llama_cpp, model_type
+from service.models.llama_cpp_widths import of_sections, widths
 from service.models.plan import Value
 from service.models.reading import Reading
 from service.models.rope_keys import Block
@@ -27,7 +28,13 @@ WRITTEN = {
     "mscale_all_dim": "yarn_log_multiplier",
 }
 # What the converter writes of a LongRoPE, and llama.cpp reads: no factor, and no amplitudes.
-OF_LONGROPE = ("short_factor", "long_factor", "original_max_position_embeddings", "rope_theta", "partial_rotary_factor")
+OF_LONGROPE = (
+    "short_factor",
+    "long_factor",
+    "original_max_position_embeddings",
+    "rope_theta",
+    "rotary_dim",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +46,28 @@ class Converted:
     notes: tuple[str, ...] = ()
 
 
-def row_of(reading: Reading) -> Mapping[str, Any] | None:
-    """What the converter does with a type; None for another preset, or a type that it has no class for."""
-    found: Mapping[str, Any] | None = llama_cpp().get(reading.type.name) if reading.preset == "llama.cpp" else None
-    return found
-
-
 def pattern_of(reading: Reading) -> Pattern | None:
     """How kinds of layers take turns in the architecture of the converted file; None where none slide there."""
-    row = row_of(reading)
+    row = reading.llama_cpp
     pattern = PATTERNS.get(row["architecture"]) if row is not None else None
     stated = reading.counted()
-    if pattern is None or (pattern.depth is not None and stated is not None and stated.value != pattern.depth):
+    if (
+        pattern is None
+        or (row or {}).get("windowless")
+        or (pattern.depth is not None and stated is not None and stated.value != pattern.depth)
+    ):
         return None
     return pattern
 
 
 def without_windows(reading: Reading) -> bool:
     """Whether no layer of the converted file's model slides, whatever the configuration says."""
-    return row_of(reading) is not None and pattern_of(reading) is None
+    return reading.llama_cpp is not None and pattern_of(reading) is None
 
 
 def converted(reading: Reading, block: Block, label: str | None, full: Block | None) -> Converted:
     """The block of a kind of layers as llama.cpp has it; `full`: that of the layers that see everything."""
-    row = row_of(reading)
+    row = reading.llama_cpp
     if row is None:
         return Converted(block)
     pattern = pattern_of(reading)
@@ -73,6 +78,9 @@ def converted(reading: Reading, block: Block, label: str | None, full: Block | N
         if theta.value != block.value("rope_theta"):
             notes.append(f"llama.cpp turns sliding layers of {row['architecture']} by the base of the others too")
         block = replace(block, keys={**block.keys, "rope_theta": theta})
+    if slides and full is not None and full.rope_type != "proportional":
+        block = _scaled_as(block, full)
+    block = widths(reading, block, label, notes)
     block = _written(reading, block, row, notes)
     kept = block.rope_type in row.get("carried", CARRIED)
     if kept and block.rope_type == "longrope":
@@ -85,6 +93,12 @@ def converted(reading: Reading, block: Block, label: str | None, full: Block | N
     if not kept:
         return Converted(_dropped(reading, block, notes), notes=tuple(notes))
     return _scaled(reading, block, row, Kind(label if slides else None, None, pattern=pattern), notes)
+
+
+def _scaled_as(block: Block, full: Block) -> Block:
+    """The block of layers that slide with the scaling of the others: a file has one."""
+    keys = {name: value for name, value in full.keys.items() if name not in ("rope_theta", *KEPT)}
+    return replace(block, keys={**_plain(block).keys, **keys})
 
 
 def _written(reading: Reading, block: Block, row: Mapping[str, Any], notes: list[str]) -> Block:
@@ -127,7 +141,14 @@ def _plain(block: Block) -> Block:
 
 
 # What no scaling has a part in.
-KEPT = ("partial_rotary_factor", "mrope_section", "xdrope_section", "mrope_interleaved", "llama_4_scaling_beta")
+KEPT = (
+    "rotary_dim",
+    "partial_rotary_factor",
+    "mrope_section",
+    "xdrope_section",
+    "mrope_interleaved",
+    "llama_4_scaling_beta",
+)
 
 
 def _longrope(block: Block, row: Mapping[str, Any], notes: list[str]) -> Block:
@@ -165,6 +186,8 @@ LOG = "rope.scaling.yarn_log_multiplier"
 
 def _width(reading: Reading, label: str | None, block: Block) -> int:
     """How many channels of a head turn."""
+    if "rotary_dim" in block.keys:
+        return int(block.value("rotary_dim"))
     return int(head_width(reading, label).value * (block.value("partial_rotary_factor") or 1))
 
 
@@ -174,6 +197,30 @@ def _placed(value: Value, origins: Mapping[str, Value], code: str) -> Value:
     if origin is None:
         return Value(value.value, "class default", code)
     return Value(value.value, origin.source if value.value == origin.value else "rewritten", origin.key)
+
+
+# What the converter takes of the whole where the text model says nothing: it reads both as one object.
+OF_THE_WHOLE = ("head_dim", "partial_rotary_factor")
+
+
+def of_the_whole(config: Mapping[str, Any], row: ModelType) -> list[str]:
+    """Keys that stand beside a text model and are read by its class in no way, but by the converter."""
+    part = row.parts.get("text_config")
+    if part is None or "text_config" in row.rule.get("flat", ()):
+        return []
+    text = config.get("text_config") or {}
+    name = text.get("model_type") if isinstance(text, Mapping) and part.get("auto") else None
+    fields = model_type(name if isinstance(name, str) and known(name) else part["type"]).fields
+    keys = [key for key in OF_THE_WHOLE if config.get(key) is not None and key not in fields and key not in text]
+    said = [
+        f"/{key} is read by no class here; llama.cpp's converter takes it for the text model, whose tensors do not fit"
+        for key in keys
+    ]
+    whole, part_row = (llama_cpp().get(each, {}).get("architecture") for each in (row.name, part["type"]))
+    blocks = [text.get(key) for key in ("rope_parameters", "rope_scaling")]
+    if whole != part_row and not any(isinstance(block, Mapping) and "mrope_section" in block for block in blocks):
+        said += of_sections(whole)
+    return said
 
 
 def said_of(name: str, encodings: set[str]) -> list[str]:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from service.models.known import known, model_type, rules
+from service.models.heads import of_three_widths
+from service.models.known import ModelType, known, model_type, rules
 from service.models.nearest import echo
 from service.models.reading import pointer
 
@@ -37,8 +38,19 @@ def _of_object(config: Mapping[str, Any], name: str, where: str, depth: int) -> 
             yield echo(pointer(where, str(key)))
         elif key in BLOCKS and isinstance(value, Mapping) and row.rotary:
             yield from _of_block(config, value, name, pointer(where, str(key)))
-        elif isinstance(value, Mapping) and depth < MOST_DEPTH and known(str(value.get("model_type"))):
-            yield from _of_object(value, str(value["model_type"]), pointer(where, str(key)), depth + 1)
+        elif isinstance(value, Mapping) and depth < MOST_DEPTH:
+            part = _type_of(row, str(key), value)
+            if part is not None:
+                yield from _of_object(value, part, pointer(where, str(key)), depth + 1)
+
+
+def _type_of(row: ModelType, key: str, part: Mapping[str, Any]) -> str | None:
+    """The type of a configuration within: the one it names, else the one that the class gives it there."""
+    named = part.get("model_type")
+    if named is not None:
+        return str(named) if known(str(named)) else None
+    own = row.parts.get(key)
+    return None if own is None else str(row.rule.get("retype", {}).get(own["type"], own["type"]))
 
 
 def _strict(config: Mapping[str, Any], name: str, key: str) -> bool:
@@ -47,6 +59,8 @@ def _strict(config: Mapping[str, Any], name: str, key: str) -> bool:
     real = row.aliases.get(key, key)
     if key == "sliding_window" and name in rules()["masks of both kinds"]:
         return True  # its model makes a mask for layers that slide, whether there are any or not
+    if key == "head_dim" and of_three_widths(row):
+        return True  # every class holds it against the other two
     default = row.fields.get(real)
     if default is not None:
         return real not in row.nullable and not isinstance(default, list)

@@ -86,12 +86,18 @@ def _vllm(reading: Reading, block: Block, turn: dict[str, Any], notes: list[str]
         turn["mscale_rule"] = "each"
 
 
+def _neighbours(reading: Reading, block: Block) -> bool:
+    """Whether llama.cpp turns neighbours: GLM 4's, unless the file has sections, for which rows are permuted."""
+    sectioned = (reading.llama_cpp or {}).get("architecture") == "glm4" and block.value("mrope_section") is None
+    return sectioned or reading.type.rule.get("ggml") == "normal"
+
+
 def _llama_cpp(reading: Reading, block: Block, turn: dict[str, Any], notes: list[str]) -> None:
     turn.pop("output_pairing", None)
     turn.pop("table_dtype", None)
     turn.pop("compute_dtype", None)
     half = turn["pairing"] == "half"
-    turn["pairing"] = "interleaved" if reading.type.rule.get("ggml") == "normal" else "half"
+    turn["pairing"] = "interleaved" if _neighbours(reading, block) else "half"
     if turn["pairing"] == "interleaved" and half:
         kept = "keeps" if reading.type.name == "hy_v4" else "permutes"
         notes.append(f"llama.cpp turns neighbours: its converter {kept} the rows of the projections")

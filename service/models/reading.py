@@ -10,7 +10,7 @@ from math import isfinite, isnan
 from typing import Any
 
 from service.engine.errors import Refusal
-from service.models.known import ModelType, vllm
+from service.models.known import ModelType, llama_cpp, vllm
 from service.models.nearest import echo
 from service.models.plan import Value
 from service.models.told import Told
@@ -60,6 +60,12 @@ class Reading:
         if self.preset != "vllm" or self.type.name not in vllm()["own"]:
             return None
         found: Mapping[str, Any] = vllm()["types"].get(self.type.name, {})
+        return found
+
+    @property
+    def llama_cpp(self) -> Mapping[str, Any] | None:
+        """What llama.cpp's converter does with this type; None for another preset, or a type without a class there."""
+        found: Mapping[str, Any] | None = llama_cpp().get(self.type.name) if self.preset == "llama.cpp" else None
         return found
 
     def has(self, key: str) -> bool:
@@ -174,7 +180,13 @@ class Reading:
         """The layers that the file counts; a class may keep the number under a name of its own once it is built."""
         own = self.type.rule.get("layer_count")
         found = self.integer(own, 1, MOST_LAYERS) if own else None
-        return found or self.integer("num_hidden_layers", 1, MOST_LAYERS)
+        found = found or self.integer("num_hidden_layers", 1, MOST_LAYERS)
+        passes = (self.llama_cpp or {}).get("passes")
+        if passes is None or found is None:
+            return found
+        stated = [self.integer(key, 1, MOST_LAYERS) for key in passes]
+        high, low = (own.value if own else usual for own, usual in zip(stated, passes.values(), strict=True))
+        return whole(found.replaced(found.value * high * (low + 1)), 1, MOST_LAYERS)
 
     def list_of(self, key: str) -> Value | None:
         """A list; None where there is none, or null."""

@@ -9,9 +9,10 @@ from service.models.context import Context, Options
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
-from service.models.hybrid_layers import refuse_other_count
+from service.models.heads import refuse_other_width
+from service.models.hybrid_layers import refuse_other_count, refuse_short_lists
 from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class, type_of_config
-from service.models.llama_cpp import said_of
+from service.models.llama_cpp import of_the_whole, said_of
 from service.models.misspelt import misspelt
 from service.models.multimodal import with_positions
 from service.models.nearest import echo
@@ -35,6 +36,9 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     """
     if not isinstance(config, Mapping):
         raise Refusal("/", "type", f"the body is {kind(config)}; the JSON object of a config.json is needed")
+    if config.get("gguf") is not None and "model_type" not in config and not isinstance(config["gguf"], Mapping):
+        detail = f"gguf is {kind(config['gguf'])}; the JSON object of a GGUF header's metadata is needed"
+        raise Refusal("/gguf", "type", detail)
     if is_gguf(config):
         _refuse_both(config)
         return gguf_plan(config, Context(options))
@@ -49,7 +53,7 @@ def resolve(config: object, options: Options = Options()) -> Plan:  # noqa: B008
     if assumed is None and options.preset == "transformers-5.24":
         notes += failing_nulls(config, name)
     if options.preset == "llama.cpp":
-        notes += said_of(name, {use.encoding for use in uses})
+        notes += [*said_of(name, {use.encoding for use in uses}), *of_the_whole(config, row)]
     if assumed is not None:
         notes.insert(0, _assumed(config.get("model_type"), name))
     elif options.assume not in (None, name) and not told:
@@ -180,12 +184,15 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
 
 def _refuse_member(reading: Reading) -> None:
     """Refuses a model that the code of its type encodes another way than the plan would say."""
+    refuse_other_width(reading)
     for key, (value, detail) in reading.type.rule.get("refuses", {}).items():
         found = reading.find(key)
         if found is not None and found.value == value:
             raise Refusal(found.key, "unsupported", f"{key} is {value}: {detail}")
     for key, entries in reading.type.rule.get("entries_by_layer", {}).items():
         refuse_other_count(reading, key, entries)
+    if "experts_by_layer" in reading.type.rule:
+        refuse_short_lists(reading, *reading.type.rule["experts_by_layer"])
 
 
 def _unknown(reading: Reading, context: Context, depth: int) -> Use:

@@ -6,6 +6,7 @@ from service.engine.errors import Refusal
 from service.engine.numbers.single import float32_frequencies
 from service.engine.rotation.scaling import TAKES
 from service.models.context import Context
+from service.models.known import rules
 from service.models.nearest import echo
 from service.models.per_layer import KEY
 from service.models.plan import Value
@@ -23,9 +24,11 @@ def head_width(reading: Reading, label: str | None) -> Value:
     # A file with widths by layer leaves out what a class makes them from.
     by_label = {} if reading.object(KEY) is not None else rule.get("head_of", {})
     key = by_label.get(label) or rule.get("head", "head_dim")
+    shared = (reading.llama_cpp or {}).get("head") == "shared"
+    key = "ratio" if shared else key  # the converter writes no width of a head
     _refuse_null_head(reading)
     # A class without such a field takes the file's head_dim after it has set its own.
-    unknown = "head_dim" not in reading.type.fields and "head_dim" not in reading.fixed
+    unknown = not shared and "head_dim" not in reading.type.fields and "head_dim" not in reading.fixed
     stated = reading.document.get("head_dim") if unknown else None
     if stated is not None and not rule.get("head_fixed"):
         return _stated_head(reading, key)
@@ -58,11 +61,22 @@ def _stated_head(reading: Reading, key: str) -> Value:
 
 
 def _refuse_null_head(reading: Reading) -> None:
-    if "head_dim" in reading.document and reading.document["head_dim"] is None:
-        own = reading.type.fields.get("head_dim", 1 if reading.type.rule.get("head") else None)
-        if own is not None:
-            detail = f"head_dim is null, and {reading.type.name} has no rule for that: leave it out for {own}"
-            raise Refusal(reading.at("head_dim"), "type", detail)
+    """Refuses null where the class or its model cannot do with it; others share the width out, or do not read it."""
+    if "head_dim" not in reading.document or reading.document["head_dim"] is not None:
+        return
+    real = reading.type.aliases.get("head_dim", "head_dim")
+    own = reading.type.fields.get(real, 1 if reading.type.rule.get("head") else None)
+    kinds = rules()["heads of null"]
+    if own is None or reading.type.name in (*kinds["shared"], *kinds["unread"]):
+        return
+    detail = f"head_dim is null, and {reading.type.name} has no rule for that: leave it out for {own}"
+    if reading.type.name in kinds["latent"]:
+        # Tables are of what the heads share then, and queries and keys of another part of theirs.
+        turned, shared = reading.needed("qk_rope_head_dim").value, _ratio(reading).value
+        if turned == shared:
+            return
+        detail = f"head_dim is null: tables are of {shared} channels then, and {turned} turn (qk_rope_head_dim)"
+    raise Refusal(reading.at("head_dim"), "type", detail)
 
 
 def refuse_heads_of_keys(reading: Reading) -> None:
@@ -120,11 +134,12 @@ def parameters_of(
         found["partial_rotary_factor"] = share
     width = reading.older("width") or reading.type.rule.get("rotary_dim")
     turned = reading.integer(width) if width else None
+    turned = block.keys.get("rotary_dim", turned)
     if turned is not None:
         found["rotary_dim"] = turned
     found["rope_type"] = block.keys["rope_type"]
     # The longest context is the model's: `_lengths` has it where it counts.
-    dropped = ("max_position_embeddings", *_dropped(reading, block, notes))
+    dropped = ("max_position_embeddings", "seq_len", *_dropped(reading, block, notes))
     for name in TAKES.get(block.rope_type, ()):
         if name in block.keys and name not in dropped:
             found[name] = block.keys[name]

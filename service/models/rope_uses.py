@@ -7,9 +7,10 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import Asked, ask
 from service.models.context import Context
-from service.models.layer_rules import failing, numbers_of, turning
+from service.models.layer_rules import FULL, failing, numbers_of
 from service.models.layers import WITHOUT_ATTENTION, layer_types, of_kinds
-from service.models.llama_cpp import Converted, converted, without_windows
+from service.models.llama_cpp import Converted, converted
+from service.models.llama_cpp_layers import in_file
 from service.models.per_layer import Entry, entries, of_layer, same
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading
@@ -43,11 +44,13 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
     refuse_heads_of_keys(reading)
     labels = layer_types(reading)
     found = rope_blocks(reading, list(dict.fromkeys(labels or ())))
+    stored, turns = in_file(reading, labels)
+    blocks = {**_more_blocks(reading, {*(stored or ()), FULL} - {*found.blocks}), **found.blocks}
     failures = failing(reading)
     uses = []
-    for group in _groups(reading, labels):
+    for group in _groups(reading, stored, turns):
         layer = of_layer(reading, group.own)
-        block = _block_of(reading, found.blocks, group)
+        block = _block_of(reading, blocks, group)
         notes = (*failures, *found.notes, *(block.notes if block else ()), *_unread(reading))
         notes = tuple(dict.fromkeys(notes))
         if group.label == CROSS:
@@ -55,9 +58,17 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
         elif block is None or not group.turns:
             uses.append(_without(layer, context, group))
         else:
-            told = converted(layer, block, group.label, found.blocks.get("full_attention"))
+            told = converted(layer, block, group.label, blocks.get(FULL))
             uses.append(_with(layer, context, group, told, notes))
     return of_stacks(reading, context, uses)
+
+
+def _more_blocks(reading: Reading, labels: set[str]) -> Mapping[str | None, Block | None]:
+    """The blocks of kinds of layers that llama.cpp's code has and the file has not, as far as it states them."""
+    try:
+        return rope_blocks(reading, sorted(labels)).blocks if labels and reading.llama_cpp is not None else {}
+    except Refusal:
+        return {}
 
 
 def _unread(reading: Reading) -> list[str]:
@@ -70,8 +81,7 @@ def _unread(reading: Reading) -> list[str]:
     return [f"{key} is read by nothing in this class: all its layers are of one kind" for key in given]
 
 
-def _groups(reading: Reading, labels: Sequence[str] | None) -> list[Group]:
-    turns = turning(reading)
+def _groups(reading: Reading, labels: Sequence[str] | None, turns: Sequence[bool] | None) -> list[Group]:
     stated = reading.counted()
     crossing = _crossing(reading)
     own = entries(reading, labels, len(labels) if labels is not None else stated.value if stated else 0)
@@ -108,13 +118,15 @@ def _block_of(reading: Reading, blocks: Mapping[str | None, Block | None], group
         return blocks[label]
     if None in blocks:
         return blocks[None]
+    if reading.llama_cpp is not None and FULL in blocks:
+        return blocks[FULL]  # its code has layers slide that the file has not
     detail = f"the RoPE block has no {label}: it has {', '.join(str(each) for each in blocks)}"
     raise Refusal(reading.at("rope_parameters") + f"/{label}", "missing", detail)
 
 
 def _still(reading: Reading, group: Group) -> bool:
-    """Whether layers of this kind do not turn beside others that slide; where llama.cpp has no such, all turn."""
-    if without_windows(reading):
+    """Whether layers of this kind do not turn beside others that slide; llama.cpp has its own rule."""
+    if reading.llama_cpp is not None:
         return False
     rule = reading.type.rule
     if group.label in rule.get("unturned_if_sliding", ()):

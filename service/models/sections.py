@@ -12,6 +12,8 @@ from service.models.rope_keys import Block
 
 SHARED = ("dim", "base", "pairing", "arithmetic")
 EXAMPLE_GRID = "2,3,4"
+# Architectures of llama.cpp that turn by one axis where the file has no sections.
+OPTIONAL = ("glm4", "glm4moe")
 
 
 def assumed(rule: Mapping[str, Any], width: int) -> Any:
@@ -28,6 +30,8 @@ def sections_address(
     if rule is None or block.rope_type != "default" or "frequencies" in parameters:
         return {}, []
     stated = block.keys.get("mrope_section") or block.keys.get("xdrope_section")
+    if stated is None and (reading.llama_cpp or {}).get("architecture") in OPTIONAL:
+        return {}, []
     own = rule.get("sections")
     if stated is None and own is None:
         return {}, []
@@ -35,12 +39,14 @@ def sections_address(
     width = (
         int(parameters["dim"].value * float(parameters["partial_rotary_factor"].value))
         if "partial_rotary_factor" in parameters
+        else parameters["rotary_dim"].value
+        if "rotary_dim" in parameters and reading.llama_cpp is not None
         else None
     )
     own = assumed(rule, width or parameters["dim"].value)
     sections = stated or Value(own, "class default", reading.at("rope_parameters") + "/mrope_section")
     if width is not None:
-        found["rotary_dim"] = parameters["partial_rotary_factor"].replaced(width)
+        found["rotary_dim"] = parameters.get("partial_rotary_factor", parameters["dim"]).replaced(width)
     found["sections"] = sections
     convention = {name: str(value) for name, value in rule.items() if name not in ("sections",)}
     if context.options.preset == "llama.cpp" and convention.get("section_rule") == "interleaved":
@@ -53,7 +59,7 @@ def sections_address(
         if sections.source == "config":
             raise
         detail = f"the sections that the class assumes do not fit: {error}; state mrope_section"
-        if convention.get("section_rule") != "interleaved":
+        if reading.type.rule["mrope"].get("section_rule") != "interleaved":
             # It splits the tables by them, whatever the positions; what is interleaved is cut off.
             raise Refusal(sections.key, "conflict", detail) from None
         return {}, [detail]

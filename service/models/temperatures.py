@@ -5,7 +5,8 @@ from typing import Any
 from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
-from service.models.llama_cpp import row_of
+from service.models.layer_rules import FULL
+from service.models.layers import layer_types
 from service.models.plan import Address, Value
 from service.models.reading import Reading, kind, numeric, pointer
 from service.models.rope_keys import Block
@@ -19,7 +20,7 @@ def temperature_of(reading: Reading, block: Block | None, context: Context, *, t
     schedule = reading.type.rule.get("temperature")
     if schedule == "llama4":
         return NONE if turned else _llama4(reading, context)
-    if (row_of(reading) or {}).get("cold"):
+    if (reading.llama_cpp or {}).get("cold"):
         return {}, {}, (f"llama.cpp's converter writes no temperature for {reading.type.name}: its files have none",)
     if schedule == "ministral3" and block is not None:
         return _ministral(reading, block, context)
@@ -31,6 +32,8 @@ def temperature_of(reading: Reading, block: Block | None, context: Context, *, t
 
 
 def _llama4(reading: Reading, context: Context) -> Found:
+    if reading.llama_cpp is not None:
+        return _llama4_in_llama_cpp(reading, context)
     tuned = reading.find("attn_temperature_tuning")
     if tuned is None or tuned.value is None:
         return NONE
@@ -53,6 +56,15 @@ def _llama4(reading: Reading, context: Context) -> Found:
     facts, addresses, notes = answered(found, context, "1 + attn_scale ln(1 + floor((p + 1) / floor_scale))")
     note = "transformers takes p from the slot of the cache, not from the position id"
     return facts, addresses, (*notes, note)
+
+
+def _llama4_in_llama_cpp(reading: Reading, context: Context) -> Found:
+    """What its code has whatever the file says, where layers are chunked."""
+    if all(label == FULL for label in layer_types(reading) or ()):
+        return NONE
+    found = {"schedule": "llama4", "floor_scale": 8192, "attn_scale": 0.1}
+    parameters = {key: Value(value, "class default", f"{reading.where}/model_type") for key, value in found.items()}
+    return answered(parameters, context, "1 + attn_scale ln(1 + floor((p + 1) / floor_scale))")
 
 
 def _ministral(reading: Reading, block: Block, context: Context) -> Found:

@@ -4,7 +4,7 @@ from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.layers import of_kinds
-from service.models.llama_cpp import without_windows
+from service.models.llama_cpp import pattern_of, without_windows
 from service.models.nearest import echo
 from service.models.plan import Address, Value, Window
 from service.models.reading import Reading
@@ -14,6 +14,8 @@ SLIDING = ("sliding_attention", "hybrid_sliding", "reference_sliding_attention")
 
 def sees_both(reading: Reading, context: Context) -> bool:
     """Whether queries see the keys behind them too: by the class, or of a class with two stacks by the stack."""
+    if (reading.llama_cpp or {}).get("architecture") == "dflash":
+        return False  # its window is of the keys before
     rule = context.whole.get("sees") or reading.type.rule.get("sees")
     # BERT and its kin see what is before them only where the file makes decoders of them.
     both = rule == "both" and reading.document.get("is_decoder") is not True
@@ -36,6 +38,8 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
     over = rule.get("window_over")
     if over is not None and label in SLIDING and reading.has(over):
         return _stated_over(reading, over)
+    if size is None and label == "sliding_attention":
+        size = _in_llama_cpp(reading, key)
     off = bool(rule.get("window_if")) and not reading.flag(rule["window_if"])
     if label == "sliding_attention" and (size is None or off):
         _refuse_no_size(reading, key, rule["window_if"] if size is not None else key)
@@ -44,13 +48,26 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
     return _both_ways(reading, size, context) or _before(reading, size)
 
 
+def _in_llama_cpp(reading: Reading, key: str) -> Value | None:
+    """The window that llama.cpp's code has where the file has none; refuses a file that it does not load without."""
+    pattern = pattern_of(reading)
+    if pattern is None or pattern.wanted:
+        return None
+    if pattern.window is None:
+        detail = (
+            f"{key} is null: llama.cpp loads no file of {reading.type.name} without a window; state {key}, 1 or more"
+        )
+        raise Refusal(reading.at(key), "conflict", detail)
+    return Value(pattern.window, "class default", f"{reading.where}/model_type")
+
+
 def _stated_over(reading: Reading, key: str) -> tuple[Window | None, Value | None]:
-    """ModernBERT's decoder: what the file says by this name comes after what the class makes of the other."""
+    """ModernBERT: what the file says by this name comes after what the class makes of the other."""
     size = reading.integer(key)
     if size is None:
         _refuse_no_size(reading, key, key)
         return None, None
-    return Window("sliding", size.value), size
+    return Window("bidirectional" if reading.type.rule.get("both_ways") else "sliding", size.value), size
 
 
 def _refuse_no_size(reading: Reading, key: str, because: str) -> None:
@@ -125,7 +142,9 @@ def prefix_mask(context: Context) -> Address:
 
 
 def mask_addresses(reading: Reading, window: Window | None, size: Value | None, context: Context) -> dict[str, Address]:
-    """The mask that the model's attention adds."""
+    """The mask that the model's attention adds; llama.cpp's drafters have one of each call's own."""
+    if (reading.llama_cpp or {}).get("architecture") == "dflash":
+        return {}
     return {"mask": _mask_address(reading, window, size, context)}
 
 

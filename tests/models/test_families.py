@@ -127,7 +127,7 @@ def test_heads_of_a_header_that_differ_by_layer() -> None:
         ("jina-bert-v2", ["padding"]),
         ("gpt2", ["causal"]),
         ("bert", ["padding"]),
-        ("t5", ["padding", "causal"]),
+        ("t5", ["padding", "causal", "padding"]),
     ],
 )
 def test_masks_of_a_header_without_rotation(name: str, masks: list[str]) -> None:

@@ -114,8 +114,9 @@ def test_sections_make_halves() -> None:
 
 
 def test_a_factor_below_one() -> None:
-    with pytest.raises(Refusal, match="1 or more would do"):
-        resolve(header("llama", **{"rope.scaling.type": "yarn", "rope.scaling.factor": -1}))
+    for factor, words in ((0.5, "1 or more would do"), (-1, "more than 0 would do")):
+        with pytest.raises(Refusal, match=words):
+            resolve(header("llama", **{"rope.scaling.type": "yarn", "rope.scaling.factor": factor}))
 
 
 def test_leading_layers_of_cohere_2_moe_turn_though_they_see_everything() -> None:

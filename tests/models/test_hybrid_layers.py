@@ -67,6 +67,8 @@ def test_zamba_2_counts_as_many_as_it_lists() -> None:
     )
 
 
+DOTS = "dots3_note_vision_encoder"
+
 REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "offset": ({"model_type": "jamba", "attn_layer_offset": 8}, "/attn_layer_offset"),
     "a list for Jamba": ({"model_type": "jamba", "layer_types": ["full_attention"] * 32}, "/layer_types"),
@@ -90,6 +92,21 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
         "/linear_attn_config",
     ),
     "Olmo without linear attention": ({"model_type": "olmo_hybrid", "num_hidden_layers": 1}, "/num_hidden_layers"),
+    # Its class makes rows for 17 layers with experts, the last of them 41: per_layer_config of no such layer fails.
+    "experts by layer": ({"model_type": DOTS, "num_hidden_layers": 40}, "/num_hidden_layers"),
+    "experts of more layers": ({"model_type": DOTS, "num_hidden_layers": 43}, "/num_hidden_layers"),
+    "kinds of fewer layers": (
+        {"model_type": DOTS, "num_hidden_layers": 4, "mlp_layer_types": ["dense"] * 3},
+        "/mlp_layer_types",
+    ),
+    "experts of no layer": (
+        {"model_type": DOTS, "num_hidden_layers": 4, "pyramid_num_routed": [-1] * 5 + [4]},
+        "/pyramid_num_routed",
+    ),
+    "experts that are words": (
+        {"model_type": DOTS, "num_hidden_layers": 2, "pyramid_num_routed": [-1, "4"]},
+        "/pyramid_num_routed/1",
+    ),
     "sizes by layer": ({"model_type": "muse_spark_audio", "num_hidden_layers": 3}, "/num_hidden_layers"),
 }
 
@@ -98,6 +115,21 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
 def test_layers_that_contradict_their_number(name: str) -> None:
     config, place = REFUSED[name]
     assert refused(config)[0] == place
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"mlp_layer_types": ["dense"] * 4},
+        {"mlp_layer_types": ["sparse"] * 6},
+        {"pyramid_num_routed": [-1] * 6},
+        {"pyramid_num_routed": [4] * 4, "mlp_layer_types": None},
+        {"pyramid_num_routed": None, "mlp_layer_types": ["dense"] * 4},
+    ],
+)
+def test_experts_by_layer_that_are_stated(keys: dict[str, Any]) -> None:
+    assert resolve({"model_type": DOTS, "num_hidden_layers": 4, **keys}).uses
+    assert resolve({"model_type": DOTS, "num_hidden_layers": 42}).uses
 
 
 def test_sizes_by_layer_that_are_stated() -> None:

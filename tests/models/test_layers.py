@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from service.models import Options, resolve
+from service.models.plan import Window
 from tests.models.plans import answers, plan, refusal, use
 
 F, S, L = "full_attention", "sliding_attention", "linear_attention"
@@ -168,9 +169,12 @@ def test_a_flag_that_takes_the_window_away(name: str) -> None:
 
 
 def test_a_window_without_a_size_elsewhere() -> None:
-    """vLLM's and llama.cpp's code sees all there."""
+    """vLLM's code sees all there; llama.cpp's has a size of its own for some, and loads no file of others."""
+    assert use("gemma2", S, sliding_window=None, options=Options(preset="vllm")).window is None
+    ggml = Options(preset="llama.cpp")
+    assert use("gemma2", S, sliding_window=None, options=ggml).window == Window("sliding", 4096)
+    assert refusal("gpt_oss", sliding_window=None, options=ggml).parameter == "/sliding_window"
     for preset in ("vllm", "llama.cpp"):
-        assert use("gemma2", S, sliding_window=None, options=Options(preset=preset)).window is None
         assert use("mistral", sliding_window=0, options=Options(preset=preset)).window is None
 
 

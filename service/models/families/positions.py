@@ -21,6 +21,7 @@ from service.models.families.resizing import patches, resized
 from service.models.families.special import SPECIAL
 from service.models.families.values import number_of, odd_word
 from service.models.heads import refuse_split_heads
+from service.models.llama_cpp_tables import in_file
 from service.models.nearest import echo
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading, kind
@@ -138,7 +139,7 @@ def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group
     """A trained table: its size, and the row of the first token."""
     sizes = [size(reading, each) for each in table["shape"]]
     rows, dim = _flat([each for each in sizes[:-1] if each.value != 1], reading), sizes[-1]
-    rule = _offset_rule(reading, table)
+    rows, rule, said = in_file(reading, rows, _offset_rule(reading, table))
     first = {"none": 0, "opt": 2}.get(rule["offset_rule"].value, 0)
     if rule["offset_rule"].value == "roberta":
         first = rule["padding_idx"].value + 1
@@ -157,8 +158,12 @@ def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group
         encoding="learned",
         scheme=("learned", "lookup"),
         parameters={"rows": rows, "dim": dim, **rule},
-        facts={"table": [each.value for each in sizes], "first_row": first, "tensor": table["tensor"]},
-        notes=(*group.get("notes", ()),),
+        facts={
+            "table": [rows.value, dim.value] if said else [each.value for each in sizes],
+            "first_row": first,
+            "tensor": table["tensor"],
+        },
+        notes=(*group.get("notes", ()), *said),
         addresses=addresses,
     )
     return _of_patches(reading, use, table["shape"])

@@ -194,10 +194,19 @@ def gemma4_audio(reading: Reading, _context: Context) -> Iterator[Use]:
     yield use_of(reading, "encodings/sinusoidal", "audio-tower", parameters, facts, encoding="transformer-xl")
 
 
+def _first_class(reading: Reading) -> str:
+    """The first that `architectures` names; nothing where there is none."""
+    named = reading.list_of("architectures")
+    if named is None or not named.value:
+        return ""
+    if not isinstance(named.value[0], str):
+        raise Refusal(f"{named.key}/0", "type", f"a class is {kind(named.value[0])}; its name is needed")
+    return named.value[0]
+
+
 def perceiver(reading: Reading, _context: Context) -> Iterator[Use]:
     """Which positions a Perceiver has follows from its class, which `architectures` names."""
-    named = reading.document.get("architectures")
-    name = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+    name = _first_class(reading)
     if "Learned" in name:
         key, patches = numbers(reading, "image_size")
         side = patches[0]
