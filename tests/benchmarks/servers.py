@@ -1,13 +1,14 @@
 """Start a server in a process of its own, on a core of its own, and wait for its first answer."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -150,7 +151,7 @@ def _process(
     command: list[str], core: int | None, environment: Mapping[str, str], output: int | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     pin = ["taskset", "-c", str(core)] if core is not None else []
-    server = subprocess.Popen([*pin, *command], env=environment, stdout=output, stderr=output)
+    server = subprocess.Popen([*pin, *command], env=environment, stdout=output, stderr=output, start_new_session=True)
     try:
         yield server
     finally:
@@ -159,3 +160,5 @@ def _process(
             server.wait(20)
         except subprocess.TimeoutExpired:
             server.kill()
+        with suppress(ProcessLookupError):  # LitServe leaves its workers behind
+            os.killpg(server.pid, signal.SIGKILL)
