@@ -82,18 +82,20 @@ def _plan(body: bytes | bytearray, options: Options) -> Plan:
 
 
 def catalogue(scheme: str = "") -> dict[str, Any]:
-    """Every model, or those that use a scheme."""
+    """Every model, or those that use a scheme or an encoding by its name."""
     chosen = [row for row in entries() if not scheme or _uses(row, scheme)]
     return {"models": [{**row, "href": f"/v1/models/{row['name']}"} for row in chosen]}
 
 
 def _uses(row: Mapping[str, Any], scheme: str) -> bool:
-    return any(scheme in (each, each.partition("/")[2]) for each in row["schemes"])
+    return scheme in row["encodings"] or any(scheme in (each, each.partition("/")[2]) for each in row["schemes"])
 
 
 def _scheme_names() -> list[str]:
+    """Of schemes, and of encodings as plans have them: `learned` for any table, `none` for no positions."""
     plain = [scheme.name for scheme in SCHEMES]
-    return list(dict.fromkeys([*plain, *("/".join(scheme.key) for scheme in SCHEMES)]))
+    encodings = [each for row in entries() for each in row["encodings"]]
+    return list(dict.fromkeys([*plain, *("/".join(scheme.key) for scheme in SCHEMES), *encodings]))
 
 
 def _known_pairs(request: Request, known: tuple[str, ...]) -> dict[str, str]:

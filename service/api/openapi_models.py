@@ -113,7 +113,9 @@ _ASSUME = _query(
     "must state its own sizes then, and what that type does not read of it is told, or refused where it decides.",
     "llama",
 )
-_SCHEME = _query("scheme", TEXT, "Only models with this scheme: `rope` or `encodings/rope`.", "rope")
+_SCHEME = _query(
+    "scheme", TEXT, "Only models with this scheme, `rope` or `encodings/rope`, or encoding: `learned`, `none`.", "rope"
+)
 _NAME: Schema = {
     "name": "name",
     "in": "path",

@@ -11,6 +11,7 @@ from service.models.layer_rules import FULL, failing, numbers_of
 from service.models.layers import WITHOUT_ATTENTION, layer_types, of_kinds
 from service.models.llama_cpp import Converted, converted
 from service.models.llama_cpp_layers import in_file
+from service.models.nearest import echo, nearest
 from service.models.per_layer import Entry, entries, of_layer, same
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading
@@ -40,7 +41,7 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
     """A use for each kind of layer; none where a key turns RoPE off for positions that stand beside it (ALiBi)."""
     condition = reading.type.rule.get("turns_if", {})
     if condition.get("else") == "beside" and not _condition(reading, condition):
-        return []
+        return _beside(reading, condition, context)
     refuse_heads_of_keys(reading)
     labels = layer_types(reading)
     found = rope_blocks(reading, list(dict.fromkeys(labels or ())))
@@ -61,6 +62,22 @@ def rope_uses(reading: Reading, context: Context) -> list[Use]:
             told = converted(layer, block, group.label, blocks.get(FULL))
             uses.append(_with(layer, context, group, told, notes))
     return of_stacks(reading, context, uses)
+
+
+def _beside(reading: Reading, condition: Mapping[str, Any], context: Context) -> list[Use]:
+    """No rotation, but what a flag or a word asks for; null is nothing, and other words the class has no code for."""
+    if isinstance(condition["value"], bool):
+        return []
+    word = reading.text(condition["key"])
+    if word is None or word.value is None:
+        return [_without(reading, context, Group(None, turns=False, layers=None))]
+    known = (condition["value"], *condition["known"])
+    if word.value not in known:
+        near = nearest(str(word.value), known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"{' and '.join(known)} are known"
+        detail = f"{condition['key']} is {echo(word.value)}, which no code reads, so that nothing has positions; {hint}"
+        raise Refusal(word.key, "choice", detail)
+    return []
 
 
 def _more_blocks(reading: Reading, labels: set[str]) -> Mapping[str | None, Block | None]:

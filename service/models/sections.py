@@ -52,9 +52,10 @@ def sections_address(
     if context.options.preset == "llama.cpp" and convention.get("section_rule") == "interleaved":
         convention["section_rule"] = "interleaved-ggml"
         found["sections"] = sections.replaced([*sections.value, 0])
+    convention, notes = _woven(convention, block.keys.get("mrope_interleaved"), context)
     grid = EXAMPLE_GRID if len(found["sections"].value) == 3 else ",".join(["2"] * len(found["sections"].value))
     try:
-        return {"axes": ask("encodings", "rope-axes", found, **convention, grid=grid).address()}, []
+        return {"axes": ask("encodings", "rope-axes", found, **convention, grid=grid).address()}, notes
     except Refusal as error:
         if sections.source == "config":
             raise
@@ -63,3 +64,19 @@ def sections_address(
             # It splits the tables by them, whatever the positions; what is interleaved is cut off.
             raise Refusal(sections.key, "conflict", detail) from None
         return {}, [detail]
+
+
+def _woven(convention: dict[str, str], flag: Value | None, context: Context) -> tuple[dict[str, str], list[str]]:
+    """Whether the sections are woven, which vLLM takes from the flag and classes of transformers have built in."""
+    built_in = convention.get("section_rule", "chunked")
+    asked = "interleaved" if flag is not None and flag.value else "chunked"
+    if built_in not in ("interleaved", "chunked") or asked == built_in:
+        return convention, []
+    if context.options.preset == "vllm":
+        stated = f"{flag.key} is {str(flag.value).lower()}" if flag is not None else "mrope_interleaved is not stated"
+        return convention | {"section_rule": asked}, [
+            f"{stated}: vLLM has the sections {asked}, transformers {built_in}"
+        ]
+    if flag is None:
+        return convention, []
+    return convention, [f"{flag.key} has no effect: the class has the sections {built_in}"]

@@ -149,6 +149,12 @@ def test_the_list_by_scheme(direct: Client) -> None:
     assert "bloom" in found
     assert "llama" not in found
     assert direct.get("/v1/models?scheme=biases/alibi").json()["models"] == rows
+    without = [row["name"] for row in direct.get("/v1/models?scheme=none").json()["models"]]
+    assert "mamba" in without
+    assert "llama" not in without
+    learned = [row["name"] for row in direct.get("/v1/models?scheme=learned").json()["models"]]
+    assert "bert" in learned
+    assert "llama" not in learned
     refusal = fault(refused(direct.get("/v1/models?scheme=alibbi"), "invalid-parameters"), "scheme")
     assert refusal["did_you_mean"] == "alibi"
     assert fault(refused(direct.get("/v1/models?schem=rope"), "invalid-parameters"), "schem")

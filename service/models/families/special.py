@@ -30,6 +30,7 @@ from service.models.families.towers import (
 )
 from service.models.families.uses import also, code, learned, none, use_of
 from service.models.families.windows import beit, levit, swin, swin_v2
+from service.models.nearest import echo, nearest
 from service.models.plan import Address, Use, Value
 from service.models.reading import Reading, kind, numeric, pointer, whole
 from service.models.sizes import numbers
@@ -61,9 +62,23 @@ def _patches(reading: Reading) -> Value:
     return length.replaced(count + (1 if reading.flag("use_cls_token") else 0))
 
 
+# Of MPT, what decides about it.
+ALIBI = ("alibi", "alibi_bias_max")
+
+
+def _refuse_misspelt(reading: Reading, block: Mapping[str, object]) -> None:
+    """A key of MPT's attention block that is nearly one that decides about ALiBi."""
+    for key in block:
+        near = nearest(key, ALIBI, 1)
+        if near and key not in ALIBI:
+            place = pointer(reading.at("attn_config"), key)
+            raise Refusal(place, "unknown", f"{echo(key)} is no key of MPT's attention; did you mean {near[0]}?")
+
+
 def mpt(reading: Reading, context: Context) -> Iterator[Use]:
     """ALiBi where the attention block says so, else a model without positions: `learned_pos_emb` is read by nothing."""
     block = reading.object("attn_config") or {}
+    _refuse_misspelt(reading, block)
     unread = [f"attn_config.{key}" for key in ("rope", "rope_impl", "rope_theta") if block.get(key)]
     if block.get("alibi", True) is False:
         why = f"attn_config.alibi is false, and {', '.join(['learned_pos_emb', *unread])} "
