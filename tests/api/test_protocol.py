@@ -51,7 +51,7 @@ def client(server: Live) -> Iterator[Client]:
         yield connection
 
 
-def problem(answer: bytes) -> dict[str, Any]:
+def problem(answer: bytes, allow: str | None) -> dict[str, Any]:
     """The problem document of the one answer, after a look at everything around it."""
     head, _, body = answer.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
@@ -59,6 +59,7 @@ def problem(answer: bytes) -> dict[str, Any]:
     assert re.fullmatch(rf"HTTP/1\.1 {document['status']} [A-Z][A-Za-z -]+", lines[0])
     fields = dict(line.split(": ", 1) for line in lines[1:])
     assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", fields.pop("date"))
+    assert fields.pop("allow", None) == allow
     assert fields == {
         "content-type": "application/problem+json",
         "content-length": str(len(body)),
@@ -74,8 +75,8 @@ def problem(answer: bytes) -> dict[str, Any]:
     return document
 
 
-def refused(answer: bytes, status: int, slug: str) -> str:
-    document = problem(answer)
+def refused(answer: bytes, status: int, slug: str, allow: str | None = None) -> str:
+    document = problem(answer, allow)
     assert (document["status"], document["type"]) == (status, f"/problems/{slug}")
     return str(document["detail"])
 
@@ -292,12 +293,80 @@ def test_http_1_0_needs_none(client: Client) -> None:
         b"GET /caf\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\r\nFR@B / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"FROB / HTTP/2.0\r\nHost: x\r\n\r\n",
+        b"FROB / HTTP/1.1\nHost: x\r\n\r\n",
+        b"FROB HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"FROB /caf\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"FROB / HTTP/1.1 \r\n",
+        b" / HTTP/1.1\r\n",
+        b"SSH-2.0-OpenSSH_9.9\r\n",
+        b"HTTP/1.1 200 OK\r\n",
+        b"F" * 1001,
+        GET + b"nonsense\r\n\r\nFROB",
     ],
 )
 def test_what_is_not_http_is_400(sent: bytes, client: Client) -> None:
     client.send(sent)
-    assert refused(client.read(), 400, "bad-request") == "this is not HTTP/1.1: send a well-formed request"
+    answer = client.read()
+    answer = answer[answer.index(b"HTTP/1.1 400") :]
+    assert refused(answer, 400, "bad-request") == "this is not HTTP/1.1: send a well-formed request"
+
+
+UNKNOWN = (b"FROB", b"get", b"GETX", b"GE", b"PROX", b"X" * 500, b"!#$%&'*+.^_`|~9-", b"DESCRIBE", b"CONNECT")
+BEFORE = {
+    "nothing": b"",
+    "empty lines": b"\r\n\r\n\r\n",
+    "a request": GET,
+    "requests": GET * 3,
+    "a body": b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\na\r\n\r\nFRO",
+    "chunks": b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
+@pytest.mark.parametrize("method", UNKNOWN)
+def test_a_method_that_nobody_knows_is_405(method: bytes, before: bytes, client: Client) -> None:
+    client.send(before + method + b" /v1/x?y HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
+    answer = client.read()
+    start = answer.index(b"HTTP/1.1 405")
+    says = refused(answer[start:], 405, "method-not-allowed", "GET, HEAD, OPTIONS, POST")
+    assert says == "this method is not possible here; GET, HEAD, OPTIONS, POST are"
+    assert answer[:start].count(OK) == before.count(b"HTTP/1.1")
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7])
+@pytest.mark.parametrize("before", [b"", b"\r\n", GET])
+@pytest.mark.parametrize("method", [b"FROB", b"PROX", b"GETX", b"get"])
+def test_a_method_that_nobody_knows_in_pieces(method: bytes, before: bytes, step: int, server: Live) -> None:
+    sent = before + method + b" /v1 HTTP/1.1\r\n"
+    with Client(server.port) as client:
+        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(sent), step):
+            client.send(sent[start : start + step])
+            time.sleep(0.002)
+        answer = client.read()
+    refused(answer[answer.index(b"HTTP/1.1 405") :], 405, "method-not-allowed", "GET, HEAD, OPTIONS, POST")
+    assert answer.count(b"HTTP/1.1 ") == 1 + before.count(b"GET")
+
+
+@pytest.mark.parametrize("sent", [b"FROB", b"FROB ", b"FROB /v1", b"FROB  /v1 HTTP/1", b"FROB / HTTP/1.1\r"])
+def test_a_request_line_that_is_late_is_408_whatever_the_method(sent: bytes, client: Client) -> None:
+    client.send(GET + sent)
+    answer = client.read()
+    refused(answer[answer.index(b"HTTP/1.1 408") :], 408, "request-timeout")
+
+
+@pytest.mark.parametrize("end", [b"", b" HTTP/1.1\r\n"])
+def test_a_target_has_at_most_url_bytes_whatever_the_method(end: bytes, client: Client) -> None:
+    client.send(b"FROB /".ljust(506, b"a") + end)
+    refused(client.read(), 414, "uri-too-long")
+
+
+@pytest.mark.parametrize("sent", [b"FROB / HTTP/1.1\r\n", b"nonsense\r\n"])
+def test_after_a_last_request_a_method_that_nobody_knows_costs_no_answer(sent: bytes, client: Client) -> None:
+    client.send(SLOW.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + sent)
+    assert client.read().count(b"HTTP/1.1 ") == 1
 
 
 HIDDEN = b"GET /asked/hidden HTTP/1.1\r\nHost: x\r\n\r\n"

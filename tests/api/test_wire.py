@@ -1,5 +1,6 @@
 """The bytes on a connection: what no client library would send, and what it would hide."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -45,6 +46,30 @@ def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
     headers = dict(line.lower().split(": ", 1) for line in lines)
     assert len(headers) == len(lines)
     return int(status.split()[1]), headers, body
+
+
+@pytest.mark.parametrize("prefix", ["", "/below"])
+@pytest.mark.parametrize("method", ["FROB", "get", "DESCRIBE", "PROPFIND"])
+def test_a_method_that_nobody_knows_is_told_which_the_address_takes(method: str, prefix: str) -> None:
+    taken = {
+        TABLE: "GET, HEAD, OPTIONS, POST",
+        "/v1/apply/rope": "OPTIONS, POST",
+        "http://y/v1/apply/r%6Fpe": "OPTIONS, POST",
+        "/health/live": "GET, HEAD, OPTIONS",
+    }
+    with on_port(settings(root_path=prefix)) as server:
+        for target, allowed in taken.items():
+            status, headers, body = parsed(talk(server, ask(target, method=method)))
+            assert (status, headers["allow"]) == (405, allowed.lower())
+            assert json.loads(body)["detail"].endswith(f"is not possible here; {allowed} are")
+            assert headers["x-request-id"]
+        for unknown in ("/nothing", "*"):
+            answer = parsed(talk(server, ask(unknown, method=method)))
+            assert answer[0] == (404 if method == "PROPFIND" else 405)
+            assert method == "PROPFIND" or answer[1]["allow"] == "get, head, options, post"
+        counts = server.get("/metrics").text
+    label = 'method="other",route="unrouted",status="405",way="early"'
+    assert method == "PROPFIND" or f"_count{{{label}}} 6" in counts
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""What arrives, given to the parser, which tells neither where it stopped nor what of."""
+
+import re
+from typing import Any, NoReturn
+
+import httptools
+
+from service.api.chunks import Chunks
+from service.api.early import not_http, wrong_method
+from service.api.problems import Problem
+from service.api.refusing import Refusing
+from service.api.request_line import path_in, target_and_fault
+from service.api.upgrades import written_plain
+
+# How a header ends, and so does a body in chunks.
+END = b"\r\n\r\n"
+# What is not the empty lines that may be between two requests.
+SAID = re.compile(rb"[^\r\n]")
+# What the parser says of a method that other protocols have.
+FOREIGN = "Invalid method for"
+# What addresses take that are not known.
+METHODS = "GET, HEAD, OPTIONS, POST"
+
+
+class RefusedError(Exception):
+    """Unwinds the parser after a refusal has been noted."""
+
+
+class Feeding(Refusing):
+    """A connection that knows where requests begin.
+
+    `start` is what has arrived of a request's method, `length` the declared length of its body.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.start = b""
+        self.length = 0
+        self.chunks = Chunks(self.settings.header_bytes)
+        self.problem: Problem | None = None
+
+    def feed(self, data: bytes) -> None:
+        """In pieces of which each has the end of one message at most."""
+        if self.line:
+            self._read_line(self.line + data)
+            return
+        at = 0
+        while at < len(data):
+            end = self._end_of_piece(data, at)
+            try:
+                self.parser.feed_data(data if end - at == len(data) else memoryview(data)[at:end])
+            except httptools.HttpParserUpgrade as upgrade:
+                data, at = self._without_upgrade(data[at + upgrade.args[0] :]), 0
+            except httptools.HttpParserInvalidMethodError:
+                self._read_line(self._begun(data, at))
+                return
+            else:
+                if self.in_head and not self.url:
+                    self.start = self._begun(data, at)
+                at = end
+
+    def _end_of_piece(self, data: bytes, at: int) -> int:
+        if self.in_message and not self.in_head:
+            left = self.length - self.chunks.body
+            if left > 0:
+                return min(at + left, len(data))
+        elif data[at] in b"\r\n":
+            said = SAID.search(data, at)
+            at = len(data) if said is None else said.start()
+        found = data.find(END, at)
+        return found + len(END) if found >= 0 else len(data)
+
+    def _without_upgrade(self, rest: bytes) -> bytes:
+        """What to read as if no upgrade had been asked for: Java's client asks for h2c in its first request."""
+        version = self.parser.get_http_version().encode()
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return written_plain(self.scope["method"].encode(), self.url, version, self.headers) + rest
+
+    # A method that the parser does not know
+
+    def _begun(self, data: bytes, at: int) -> bytes:
+        """What there is of a request whose method has not ended by this piece, in which it began unless before."""
+        return self.start + data[at:] if self.start else data[at:].lstrip(b"\r\n")
+
+    def _read_line(self, text: bytes) -> None:
+        """Refuse what begins so, once that tells why."""
+        self.line = text
+        self.url, problem = target_and_fault(text, self.settings, self._methods)
+        if problem is not None:
+            self.note(problem)
+
+    def _methods(self, target: bytes) -> str:
+        """Those that an address takes."""
+        return (self.door and self.door.methods(path_in(target))) or METHODS
+
+    # Problems
+
+    def fault(self, error: Exception) -> Problem:
+        """What is wrong where the parser stopped."""
+        return wrong_method(self._methods(self.url)) if str(error).startswith(FOREIGN) else not_http()
+
+    def note(self, problem: Problem) -> NoReturn:
+        """Leave the parser, to be refused."""
+        self.problem = problem
+        raise RefusedError
