@@ -57,6 +57,10 @@ def wasteful_chunks() -> Problem:
     )
 
 
+def too_large_chunk() -> Problem:
+    return Problem("content-too-large", "a chunk of the body has more than 2^64 bytes")
+
+
 def to_bytes(
     problem: Problem, admitted: Admitted, headers: RawHeaders, target: bytes, *, bodiless: bool = False
 ) -> bytes:

@@ -1,12 +1,13 @@
 """What arrives, given to the parser, which tells neither where it stopped nor what of."""
 
 import re
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import httptools
+from starlette.types import Scope
 
 from service.api.chunks import Chunks
-from service.api.early import not_http, wrong_method
+from service.api.early import not_http, too_large_chunk, wrong_method
 from service.api.problems import Problem
 from service.api.refusing import Refusing
 from service.api.request_line import path_in, target_and_fault
@@ -18,6 +19,8 @@ END = b"\r\n\r\n"
 SAID = re.compile(rb"[^\r\n]")
 # What the parser says of a method that other protocols have.
 FOREIGN = "Invalid method for"
+# And of a size with more than 64 bits.
+OVERFLOW = "Chunk size overflow"
 # What addresses take that are not known.
 METHODS = "GET, HEAD, OPTIONS, POST"
 
@@ -29,12 +32,13 @@ class RefusedError(Exception):
 class Feeding(Refusing):
     """A connection that knows where requests begin.
 
-    `start` is what has arrived of a request's method, `length` the declared length of its body.
+    `start` is what has arrived of a request's method, `tail` the end of what has of its header, `length` the declared
+    length of its body, `coding` how that is cut in chunks.
     """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.start = b""
+        self.start = self.tail = self.coding = b""
         self.length = 0
         self.chunks = Chunks(self.settings.header_bytes)
         self.problem: Problem | None = None
@@ -57,13 +61,21 @@ class Feeding(Refusing):
             else:
                 if self.in_head and not self.url:
                     self.start = self._begun(data, at)
+                elif self.in_message and self.coding and self.chunks.look(data, at, end):
+                    self._declare()
                 at = end
+        self.tail = (self.tail + data)[1 - len(END) :] if self.in_head else b""
 
     def _end_of_piece(self, data: bytes, at: int) -> int:
         if self.in_message and not self.in_head:
-            left = self.length - self.chunks.body
+            left = self.chunks.left if self.coding else self.length - self.chunks.body
             if left > 0:
                 return min(at + left, len(data))
+        elif self.tail and not at:
+            for count in range(1, len(END)):
+                if data.startswith(END[-count:]) and self.tail.endswith(END[:-count]):
+                    self.tail = b""
+                    return count
         elif data[at] in b"\r\n":
             said = SAID.search(data, at)
             at = len(data) if said is None else said.start()
@@ -76,6 +88,11 @@ class Feeding(Refusing):
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return written_plain(self.scope["method"].encode(), self.url, version, self.headers) + rest
+
+    def _declare(self) -> None:
+        """Let who reads the body know how large it will be, before more of it is there."""
+        cast(Scope, self.cycle.scope)["declared"] = self.chunks.declared
+        self.cycle.message_event.set()
 
     # A method that the parser does not know
 
@@ -98,7 +115,9 @@ class Feeding(Refusing):
 
     def fault(self, error: Exception) -> Problem:
         """What is wrong where the parser stopped."""
-        return wrong_method(self._methods(self.url)) if str(error).startswith(FOREIGN) else not_http()
+        if str(error).startswith(FOREIGN):
+            return wrong_method(self._methods(self.url))
+        return too_large_chunk() if str(error).startswith(OVERFLOW) else not_http()
 
     def note(self, problem: Problem) -> NoReturn:
         """Leave the parser, to be refused."""

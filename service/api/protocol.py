@@ -4,6 +4,7 @@
     431 header-fields-too-large    more than `header_bytes` or `header_fields`, refused while they arrive
     408 request-timeout            a header that began was not complete within `header_seconds`
     405 method-not-allowed         a method that nobody here knows, or CONNECT
+    413 content-too-large          a chunk that no computer could hold
     400 bad-request                not HTTP, no single Host that is one, a body whose end a proxy could see elsewhere,
                                    or one in wasteful chunks
 
@@ -62,7 +63,6 @@ class Protocol(Feeding):
         self.head_bytes = 0
         self.hosts = 0
         self.host = self.known_host = b""
-        self.coding = b""
         self.heard = False
         self.silent = 0
 
@@ -220,9 +220,12 @@ class Protocol(Feeding):
             self.headers[:] = [*others, (b"host", b"[%s]" % target.host if b":" in target.host else target.host)]
 
     def on_chunk_header(self) -> None:
-        self.chunks.count += 1
+        self.chunks.open()
         if self.chunks.too_many():
             self.note(wasteful_chunks())
+
+    def on_chunk_complete(self) -> None:
+        self.chunks.close()
 
     def on_body(self, body: bytes) -> None:
         self.heard = True

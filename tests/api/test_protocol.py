@@ -1,20 +1,24 @@
 import asyncio
 import json
 import logging
+import random
 import re
 import socket
 import time
 from asyncio import AbstractEventLoop, Transport
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, cast
 from unittest import mock
 from unittest.mock import create_autospec
 
+import httptools
 import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from service.api.chunks import FREE_CHUNKS
+from service.api.chunks import FREE_CHUNKS, Chunks
 from service.api.cycles import Cycle, Unframed
 from service.api.door import Door, Found
 from service.api.early import not_http
@@ -465,6 +469,67 @@ def test_small_chunks_for_a_while_are_fine(body: bytes, client: Client) -> None:
     client.send(CHUNKED + body + b"0\r\n\r\n" + GET[:-2] + b"Connection: close\r\n\r\n")
     answer = client.read()
     assert answer.count(OK) == 2
+
+
+def test_bodies_are_read_to_their_end_however_they_come(server: Live) -> None:
+    """What looks like the end of a header is none within a body, and what follows a body is a request."""
+    chance = random.Random(9)
+    for _ in range(60):
+        body = bytes(chance.choices(b"\r\n0aF ", weights=(9, 9, 3, 1, 1, 1), k=chance.randrange(40)))
+        parts = [body[at : at + 1 + chance.randrange(9)] for at in range(0, len(body), 9)]
+        body = b"".join(parts)
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+        framed = (b"Content-Length: %d\r\n\r\n%b" % (len(body), body), CHUNKS + b"\r\n" + chunks + b"0\r\nA: b\r\n\r\n")
+        sent = b"POST /echo HTTP/1.1\r\nHost: x\r\n" + chance.choice(framed) + b"FROB / HTTP/1.1\r\n"
+        with Client(server.port) as client:
+            client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            at = 0
+            while at < len(sent):
+                size = chance.choice((1, 2, 5, 50, 500))
+                client.send(sent[at : at + size])
+                at += size
+                time.sleep(0.0005)
+            answer = client.read()
+        head, _, rest = answer.partition(b"\r\n\r\n")
+        assert head.startswith(OK)
+        assert rest.startswith(body + b"HTTP/1.1 405 ")
+
+
+def test_the_size_of_a_chunk_is_known_wherever_what_arrives_is_cut() -> None:
+    chance = random.Random(9)
+    for _ in range(3000):
+        parts = [bytes(chance.choices(b"\r\n0a;", k=chance.choice((1, 3, 26, 300)))) for _ in range(3)]
+        wire, ends, sizes = b"", [0], [0]
+        for part in parts:
+            wire += b"%x%b\r\n" % (len(part), chance.choice((b"", b";a=0")))
+            ends.append(len(wire))
+            sizes.append(sizes[-1] + len(part))
+            wire += part + b"\r\n"
+        wire += chance.choice((b"0\r\n\r\n", b"0\r\nA: 9\r\n\r\n"))
+        _is_followed(Chunks(1000), wire, sorted(chance.choices(range(len(wire)), k=4)), ends, sizes)
+
+
+class Counting:
+    """What a parser says of a body in chunks."""
+
+    def __init__(self, chunks: Chunks) -> None:
+        self.chunks = chunks
+        self.on_chunk_header, self.on_chunk_complete = chunks.open, chunks.close
+
+    def on_body(self, body: bytes) -> None:
+        self.chunks.body += len(body)
+
+
+def _is_followed(chunks: Chunks, wire: bytes, cuts: list[int], ends: list[int], sizes: list[int]) -> None:
+    parser = httptools.HttpRequestParser(Counting(chunks))
+    parser.feed_data(CHUNKED)
+    for start, stop in pairwise([0, *cuts]):
+        parser.feed_data(wire[start:stop])
+        chunks.look(wire, start, stop)
+        known = bisect_right(ends, stop) - 1
+        assert chunks.declared <= sizes[known]
+        if chunks.left or stop in ends[1:]:
+            assert (chunks.declared, chunks.left) == (sizes[known], sizes[known] - chunks.body)
 
 
 SLOW = b"GET /slow?seconds=0.1 HTTP/1.1\r\nHost: x\r\n\r\n"
