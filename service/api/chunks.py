@@ -11,69 +11,58 @@ _SIZE = re.compile(rb"([0-9A-Fa-f]+)(?:;.*)?\r\n", re.DOTALL)
 
 class Chunks:
     """Counts what arrives of one body: its chunks, its bytes, and what they took on the wire; and reads the size of the
-    chunk that is not all there, which the parser does not tell. `left` is what is missing of that, `declared` the size
-    of the body by all sizes read so far, `line` what there is of the next.
+    chunk that is not all there, which the parser does not tell.
 
-    >>> chunks = Chunks(1000)
+    `opened` has where that chunk begins in the body, `declared` the size of the body by all sizes read so far, `line`
+    what there is of the next; `read` is the number of chunks whose size was looked for.
+
+    >>> chunks = Chunks()
     >>> chunks.wire, chunks.count, chunks.body = 64 + 5 + 900, 1, 64
-    >>> chunks.too_much_is_said()
+    >>> chunks.too_much_is_said(1000)
     False
     >>> chunks.wire += 200
-    >>> chunks.too_much_is_said()
+    >>> chunks.too_much_is_said(1000)
     True
     >>> chunks.begin()
     >>> chunks.open()
-    >>> chunks.look(b"F00000000\\r\\n", 0, 11)
-    True
-    >>> chunks.declared, chunks.left
-    (64424509440, 64424509440)
+    >>> chunks.look(b"F00000000\\r\\n", 0), chunks.declared
+    (True, 64424509440)
     """
 
-    def __init__(self, spare: int) -> None:
-        self.spare = spare
+    def __init__(self) -> None:
+        self.opened: list[int] = []
         self.begin()
 
     def begin(self) -> None:
-        self.count = self.body = self.wire = 0
-        self.before = self.size = 0
+        self.count = self.body = self.wire = self.read = self.declared = 0
         self.line = b""
-        self.is_open = self.is_new = False
+        self.opened.clear()
 
     def open(self) -> None:
         """A size has been read, of a chunk that begins."""
         self.count += 1
-        self.before, self.size = self.body, 0
-        self.is_open = self.is_new = True
-
-    def close(self) -> None:
-        """The chunk is complete."""
-        self.is_open = self.is_new = False
-
-    @property
-    def declared(self) -> int:
-        return self.before + self.size
-
-    @property
-    def left(self) -> int:
-        return self.declared - self.body if self.is_open else 0
-
-    def look(self, data: bytes, at: int, end: int) -> bool:
-        """Note what that piece ends with, and say whether it is a size, and what there is of its chunk."""
-        is_new, self.is_new = self.is_new, False
-        if not self.is_open:
-            last = data.rfind(b"\n", at, end) + 1
-            self.line = data[last:end] if last else self.line + data[at:end]
-        elif is_new:
-            stop = end - (self.body - self.before)
-            last = data.rfind(b"\n", at, stop - 1) + 1
-            found = _SIZE.fullmatch(data[last:stop] if last else self.line + data[at:stop])
-            # Otherwise the last size came, or all of the chunk, and the first byte behind that.
-            self.size = int(found[1], 16) if found else self.body - self.before
-        return is_new
+        self.opened.append(self.body)
 
     def too_many(self) -> bool:
-        return self.count > FREE_CHUNKS + self.body // CHUNK_BYTES
+        return self.count > FREE_CHUNKS and self.count > FREE_CHUNKS + self.body // CHUNK_BYTES
 
-    def too_much_is_said(self) -> bool:
+    def too_much_is_said(self, spare: int) -> bool:
         """In extensions of chunks, which nobody reads."""
-        return self.count > 0 and self.wire - self.body - CHUNK_OVERHEAD * self.count > self.spare
+        return self.count > 0 and self.wire - self.body - CHUNK_OVERHEAD * self.count > spare
+
+    def look(self, data: bytes, at: int) -> bool:
+        """Note what the data ends with, and say whether a chunk has begun in it that is not all there."""
+        if not self.opened:
+            last = data.rfind(b"\n", at) + 1
+            self.line = data[last:] if last else self.line + data[at:]
+            return False
+        if self.read == self.count:
+            return False
+        self.read = self.count
+        had = self.body - self.opened[0]
+        stop = len(data) - had
+        last = data.rfind(b"\n", at, stop - 1) + 1
+        found = _SIZE.fullmatch(data[last:stop] if last else self.line + data[at:stop])
+        # Otherwise the last size came, or all of the chunk, and the first byte behind that.
+        self.declared = self.opened[0] + (int(found[1], 16) if found else had)
+        return True

@@ -1,6 +1,7 @@
 """What arrives, given to the parser, which tells neither where it stopped nor what of."""
 
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
 import httptools
@@ -17,6 +18,8 @@ from service.api.upgrades import written_plain
 END = b"\r\n\r\n"
 # What is not the empty lines that may be between two requests.
 SAID = re.compile(rb"[^\r\n]")
+# So many lines are looked at.
+MOST_ENDS = 64
 # What the parser says of a method that other protocols have.
 FOREIGN = "Invalid method for"
 # And of a size with more than 64 bits.
@@ -37,46 +40,50 @@ class Feeding(Refusing):
     """
 
     def __init__(self, *given: Any) -> None:
+        self.chunks = Chunks()  # the parser, which is made next, calls it
         super().__init__(*given)
         self.start = self.tail = self.coding = b""
         self.length = 0
-        self.chunks = Chunks(self.settings.header_bytes)
         self.problem: Problem | None = None
 
+    @property
+    def on_chunk_complete(self) -> Callable[[], None]:
+        """Called for each chunk: so that it takes no time, it is a list's own method."""
+        return self.chunks.opened.clear
+
     def feed(self, data: bytes) -> None:
-        """In pieces of which each has the end of one message at most."""
+        """In pieces of which each has the end of one message at most; from within a body in chunks, all."""
         if self.line:
             self._read_line(self.line + data)
             return
         at = 0
         while at < len(data):
-            end = self._end_of_piece(data, at)
+            is_coded = bool(self.in_message and self.coding and not self.in_head)
+            end = len(data) if is_coded else self._end_of_piece(data, at)
             try:
                 self.parser.feed_data(data if end - at == len(data) else memoryview(data)[at:end])
             except httptools.HttpParserUpgrade as upgrade:
                 data, at = self._without_upgrade(data[at + upgrade.args[0] :]), 0
             except httptools.HttpParserInvalidMethodError:
-                self._read_line(self._begun(data, at))
+                self._read_line(self._behind_chunks(data[at:]) if is_coded else self._begun(data, at))
                 return
             else:
                 if self.in_head and not self.url:
-                    self.start = self._begun(data, at)
-                elif self.in_message and self.coding and self.chunks.look(data, at, end):
+                    self.start = self._begun(data, max(at, data.rfind(b"\n") + 1) if is_coded else at)
+                elif self.in_message and is_coded and self.chunks.look(data, at):
                     self._declare()
                 at = end
         self.tail = (self.tail + data)[1 - len(END) :] if self.in_head else b""
 
     def _end_of_piece(self, data: bytes, at: int) -> int:
         if self.in_message and not self.in_head:
-            left = self.chunks.left if self.coding else self.length - self.chunks.body
-            if left > 0:
-                return min(at + left, len(data))
-        elif self.tail and not at:
+            return min(at + max(1, self.length - self.chunks.body), len(data))
+        if self.tail and not at:
             for count in range(1, len(END)):
                 if data.startswith(END[-count:]) and self.tail.endswith(END[:-count]):
                     self.tail = b""
                     return count
-        elif data[at] in b"\r\n":
+        if data[at] in b"\r\n":
             said = SAID.search(data, at)
             at = len(data) if said is None else said.start()
         found = data.find(END, at)
@@ -99,6 +106,18 @@ class Feeding(Refusing):
     def _begun(self, data: bytes, at: int) -> bytes:
         """What there is of a request whose method has not ended by this piece, in which it began unless before."""
         return self.start + data[at:] if self.start else data[at:].lstrip(b"\r\n")
+
+    def _behind_chunks(self, data: bytes) -> bytes:
+        """What there is of a request behind a body in chunks, which ends as one of the first lines in it may do too."""
+        at, text = 0, b""
+        for _ in range(MOST_ENDS):
+            text = data[at:].lstrip(b"\r\n")
+            _, problem = target_and_fault(text, self.settings, self._methods)
+            end = data.find(END, at)
+            if end < 0 or problem is None or problem.slug != "bad-request":
+                break
+            at = end + len(END)
+        return text
 
     def _read_line(self, text: bytes) -> None:
         """Refuse what begins so, once that tells why."""

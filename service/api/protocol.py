@@ -99,7 +99,7 @@ class Protocol(Feeding):
         self.silent = 0 if self.heard else self.silent + count
         if self.silent > self.settings.header_bytes:
             self.note(header_too_large(self.settings))
-        if self.in_message and self.chunks.too_much_is_said():
+        if self.in_message and self.chunks.too_much_is_said(self.settings.header_bytes):
             self.note(wasteful_chunks())
 
     # The timer
@@ -223,9 +223,6 @@ class Protocol(Feeding):
         self.chunks.open()
         if self.chunks.too_many():
             self.note(wasteful_chunks())
-
-    def on_chunk_complete(self) -> None:
-        self.chunks.close()
 
     def on_body(self, body: bytes) -> None:
         self.heard = True
