@@ -299,6 +299,7 @@ def test_http_1_0_needs_none(client: Client) -> None:
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"\r\nFR@B / HTTP/1.1\r\nHost: x\r\n\r\n",
         b"FROB / HTTP/2.0\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/2.0\r\nHost: x\r\n\r\n",
         b"FROB / HTTP/1.1\nHost: x\r\n\r\n",
         b"FROB HTTP/1.1\r\nHost: x\r\n\r\n",
         b"FROB /caf\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -339,6 +340,14 @@ def test_a_method_that_nobody_knows_is_405(method: bytes, before: bytes, client:
     says = refused(answer[start:], 405, "method-not-allowed", "GET, HEAD, OPTIONS, POST")
     assert says == "this method is not possible here; GET, HEAD, OPTIONS, POST are"
     assert answer[:start].count(OK) == before.count(b"HTTP/1.1")
+
+
+def test_behind_a_body_of_many_ends_a_method_that_nobody_knows_is_looked_for_for_a_while(client: Client) -> None:
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (400, b"\r\n\r\n" * 100)
+    client.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"FROB / HTTP/1.1\r\n")
+    answer = client.read()
+    refused(answer[answer.index(b"HTTP/1.1 400") :], 400, "bad-request")
+    assert answer.count(OK) == 1
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7])
