@@ -32,7 +32,9 @@ from service.formats.pictures.palette import palette
 IDLE_SECONDS = 300.0
 HUNG_SECONDS = 60.0
 TRIES = 2
-NICENESS = 10  # answers go first where processes wait for a core
+# Answers go first where processes wait for a core: once it is loaded, for somebody waits for that. At 10, beside two
+# other processes for each core, loading took 20 s.
+NICENESS = 5
 
 log = logging.getLogger("posenc.drawer")
 
@@ -127,7 +129,6 @@ class Drawer:
         if self._child is None:
             try:
                 self._child = Child(__name__, self.idle_seconds)
-                os.setpriority(os.PRIO_PROCESS, self._child.pid, NICENESS)
             except OSError as error:
                 log.warning("no process to draw pictures: %s", error)
                 raise Undrawn("no process could be started to draw pictures") from None
@@ -143,6 +144,9 @@ class Drawer:
             return _asked(child.line, order)
         except BROKEN:
             self._leave()
+        except MemoryError:
+            self._leave()  # what is left on the line is no answer to the next
+            raise
         finally:
             watch.cancel()
         if time.monotonic() - begun >= self.hung_seconds:
@@ -231,4 +235,5 @@ def _prepare() -> None:
 def main(line: int, idle_seconds: float) -> None:
     """What the process runs."""
     _prepare()
+    os.nice(NICENESS)
     answer(line, lambda opened: Work(opened).answer(idle_seconds))

@@ -90,6 +90,7 @@ def create_app(settings: Settings) -> Service:
     explained.install(app, resources)
     routes = [route for route in app.router.routes if isinstance(route, Route)]
     app.door = Door(Directory(app.framework, routes, schemes.EXTENSIONS), resources)
+    app.door.methods = lambda path: refusals.methods_at(routes, path)
     app.door.routes = {route.endpoint: route_label(route.path) for route in routes}
     return app
 

@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from multiprocessing.connection import Pipe
 from typing import Any
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -203,8 +205,53 @@ def test_it_ends_with_the_service(own: Drawer) -> None:
     assert ended.wait(10) == 0
 
 
-def test_answers_go_before_pictures(own: Drawer) -> None:
-    assert os.getpriority(os.PRIO_PROCESS, process(own).pid) == drawer.NICENESS
+def test_answers_go_before_pictures_but_not_before_the_drawer_is_there(own: Drawer) -> None:
+    """Beside processes that are always busy it would be loaded for 20 seconds, and somebody waits for it."""
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    loading = own._there()
+    assert os.getpriority(os.PRIO_PROCESS, loading.pid) == usual
+    assert process(own).pid == loading.pid
+    assert os.getpriority(os.PRIO_PROCESS, loading.pid) == usual + drawer.NICENESS
+
+
+def test_pictures_that_are_asked_for_as_the_drawer_ends_are_drawn() -> None:
+    """It ends between two of them, or while it is asked."""
+    opened, expected = Drawer(idle_seconds=0.02), Drawer()
+    wanted = [order(length=length) for length in (3, 4)]
+    right = [expected.draw(each).content for each in wanted]
+    found: list[tuple[int, bytes]] = []
+    pids: set[int | None] = set()
+
+    def ask(which: int) -> None:
+        for pause in (0.0, 0.015, 0.02, 0.025):
+            time.sleep(pause)
+            found.append((which, opened.draw(wanted[which]).content))
+            pids.add(opened.pid)
+
+    asking = [threading.Thread(target=ask, args=(which,)) for which in (0, 1, 0)]
+    for each in asking:
+        each.start()
+    for each in asking:
+        each.join()
+    ended = process(opened)
+    assert ended.wait(10) == 0
+    assert opened.draw(wanted[0]).content == right[0]
+    assert len({*pids, ended.pid, opened.pid}) > 1
+    opened.close()
+    expected.close()
+    assert len(found) == 12
+    assert all(content == right[which] for which, content in found)
+
+
+def test_a_picture_that_there_is_no_memory_for_leaves_nothing_to_the_next(
+    own: Drawer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = own.draw(order()), own.draw(order(length=5))
+    with monkeypatch.context() as patched:
+        patched.setattr(Line, "received", mock.Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            own.draw(order())
+    assert own.draw(order(length=5)).content == second.content != first.content
 
 
 def test_once_closed_it_stays_so(own: Drawer) -> None:

@@ -94,7 +94,12 @@ def test_a_traceback_is_a_member_in_json_and_follows_in_text() -> None:
 
 @contextmanager
 def bare_root() -> Iterator[logging.Logger]:
-    """The root logger without handlers, and everything as it was afterwards."""
+    """The root logger without handlers, and everything as it was afterwards.
+
+    Who captured warnings within a test before, as a server does, may not have undone it: pytest puts back what shows
+    them, and logging still takes them for captured.
+    """
+    logging.captureWarnings(False)
     found, hooks = logging.getLogger(), (sys.excepthook, threading.excepthook)
     before = found.level, found.handlers
     found.handlers = []
@@ -107,8 +112,11 @@ def bare_root() -> Iterator[logging.Logger]:
         logging.getLogger("uvicorn.error").setLevel(logging.NOTSET)
 
 
-def test_warnings_and_what_nobody_catches_are_lines_too(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("captured", [False, True])
+def test_warnings_and_what_nobody_catches_are_lines_too(captured: bool, capsys: pytest.CaptureFixture[str]) -> None:
     error = RuntimeError("nobody caught\nthis")
+    with warnings.catch_warnings():
+        logging.captureWarnings(captured)
     with bare_root() as root, warnings.catch_warnings():
         warnings.simplefilter("always")
         configure_logging(settings(log_format="json"))

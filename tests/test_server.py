@@ -28,12 +28,14 @@ from tests.live import Client, answering, ask, free_port, live, wait_until
 
 
 @pytest.fixture(autouse=True)
-def ends(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """The times at which the test process would have been ended; and the stub app in place of the service."""
     seconds: list[float] = []
     monkeypatch.setattr(server, "end_at_the_latest", seconds.append)
     monkeypatch.setitem(sys.modules, "service.main", stub_app.MAIN)
-    return seconds
+    yield seconds
+    logging.captureWarnings(False)  # what a server begins with
+    logging.getLogger("uvicorn.error").setLevel(logging.NOTSET)
 
 
 def settings(**values: object) -> Settings:

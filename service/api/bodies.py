@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.requests import Request
 
-from service.api.limits import Share
+from service.api.limits import Share, exact
 from service.api.problems import Problem, echo, unknown_name
 from service.engine.pasted import Pasted
 from service.engine.scheme import Scheme
@@ -67,6 +67,10 @@ async def read_body(request: Request, kind: str, limits: Limits, share: Share) -
         part = message.get("body", b"")
         if len(body) + len(part) > most:
             raise _too_large(len(body) + len(part), most, kind)
+        # The sizes of its chunks so far: what of that is not there yet need not come.
+        if request.scope.get("declared", 0) > most:
+            request.scope["hear_out"] = True
+            raise _too_large(request.scope["declared"], most, kind, {"Connection": "close"})
         share.take(len(part))
         pace.count(len(part))
         body += part
@@ -116,11 +120,11 @@ async def _next(request: Request, pace: Pace) -> Mapping[str, Any]:
         ) from None
 
 
-def _too_large(size: int, limit: int, kind: str) -> Problem:
+def _too_large(size: int, limit: int, kind: str, headers: Mapping[str, str] | None = None) -> Problem:
     advice = ": send npy or safetensors" if kind == JSON else ""
     detail = f"the body has at least {size} bytes; the limit is {limit}{advice}"
-    fault = {"parameter": "body", "code": "too_large", "detail": detail, "requested": size, "limit": limit}
-    return Problem("content-too-large", detail, [fault])
+    fault = {"parameter": "body", "code": "too_large", "detail": detail, "requested": exact(size), "limit": limit}
+    return Problem("content-too-large", detail, [fault], headers)
 
 
 @dataclass(frozen=True, slots=True)

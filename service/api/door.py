@@ -66,7 +66,7 @@ def target_of(scope: Scope) -> bytes:
 class Door:
     """ASGI in front of everything else. A server that can send ready bytes may ask `find` before it starts a task.
 
-    `routes` has the label of what each endpoint answers, for the meters.
+    `routes` has the label of what each endpoint answers, for the meters; `methods` tells what a path takes.
     """
 
     def __init__(self, app: Behind, resources: Resources) -> None:
@@ -74,6 +74,7 @@ class Door:
         self.resources = resources
         self.gate = resources.gate
         self.routes: dict[object, str] = {}
+        self.methods: Callable[[str], str] = lambda _path: ""
         self.noted = NOTED | resources.gate.noted
         self.waiting = 0
         most, longest = resources.waiting_requests, resources.queue_seconds

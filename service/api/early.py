@@ -29,6 +29,11 @@ def not_http() -> Problem:
     return Problem("bad-request", "this is not HTTP/1.1: send a well-formed request")
 
 
+def wrong_method(methods: str) -> Problem:
+    detail = f"this method is not possible here; {methods} are"
+    return Problem("method-not-allowed", detail, headers={"Allow": methods})
+
+
 def no_host() -> Problem:
     return Problem("bad-request", "HTTP/1.1 requires one Host field: send it once")
 
@@ -52,6 +57,10 @@ def wasteful_chunks() -> Problem:
     )
 
 
+def too_large_chunk() -> Problem:
+    return Problem("content-too-large", "a chunk of the body has more than 2^64 bytes")
+
+
 def to_bytes(
     problem: Problem, admitted: Admitted, headers: RawHeaders, target: bytes, *, bodiless: bool = False
 ) -> bytes:
@@ -65,6 +74,7 @@ def to_bytes(
         (b"content-length", b"%d" % len(body)),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),
+        *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in problem.headers.items()),
     ]
     return b"HTTP/1.1 %d %s\r\n%s%s\r\n%s" % (
         status,

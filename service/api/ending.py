@@ -68,7 +68,9 @@ class Ending(Watching):
 
     def close_politely(self) -> None:
         """End the connection, its last answer being written: when what is left of the request has been heard, but not
-        where it was the app that made it the last, for then the rest is what it would not wait for."""
+        where it was the app that made it the last, for then the rest is what it would not wait for; unless it says so.
+        """
+        self.over |= "hear_out" in self.scope
         if self.over and self.in_message and not self.deaf and not self.transport.is_closing():
             self.hearing_out = True
             self.transport.write_eof()

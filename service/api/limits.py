@@ -11,6 +11,11 @@ RETRY = {"Retry-After": "1"}
 EXACT_BYTES = 2**53
 
 
+def exact(size: int) -> int | float:
+    """As JSON readers hold whole numbers, to 2^53, and as orjson writes them, to 2^64: beyond, the nearest float64."""
+    return size if size <= EXACT_BYTES else float(size)
+
+
 def overloaded(detail: str) -> Problem:
     """A 503 that says when to come back."""
     return Problem("overloaded", detail, headers=RETRY)
@@ -111,8 +116,7 @@ def too_large(requested: int, limit: int, advice: str, *, what: str = "the answe
         "parameter": "query",
         "code": "too_large",
         "detail": detail,
-        # JSON readers hold whole numbers to 2^53, and orjson writes them to 2^64: beyond, the nearest float64.
-        "requested": requested if requested <= EXACT_BYTES else float(requested),
+        "requested": exact(requested),
         "limit": limit,
     }
     return Problem("result-too-large", detail, [fault])

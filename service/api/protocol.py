@@ -3,6 +3,8 @@
     414 uri-too-long               the target is longer than `url_bytes`
     431 header-fields-too-large    more than `header_bytes` or `header_fields`, refused while they arrive
     408 request-timeout            a header that began was not complete within `header_seconds`
+    405 method-not-allowed         a method that nobody here knows, or CONNECT
+    413 content-too-large          a chunk that no computer could hold
     400 bad-request                not HTTP, no single Host that is one, a body whose end a proxy could see elsewhere,
                                    or one in wasteful chunks
 
@@ -11,12 +13,11 @@ complete header (the body's size and pauses among it) is the app's to judge.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import httptools
 from uvicorn.server import ServerState
 
-from service.api.chunks import Chunks
 from service.api.cycles import Cycle, Unframed
 from service.api.door import BODY
 from service.api.early import (
@@ -29,11 +30,10 @@ from service.api.early import (
     request_timeout,
     uri_too_long,
     wasteful_chunks,
+    wrong_method,
 )
+from service.api.feeding import METHODS, Feeding, RefusedError
 from service.api.hosts import is_host
-from service.api.problems import Problem
-from service.api.refusing import Refusing
-from service.api.upgrades import written_plain
 
 if TYPE_CHECKING:
     from service.api.configuration import Config
@@ -44,11 +44,7 @@ VERSIONS = ("1.1", "1.0")
 SCHEMES = (b"http", b"https")
 
 
-class RefusedError(Exception):
-    """Unwinds the parser after a refusal has been noted."""
-
-
-class Protocol(Refusing):
+class Protocol(Feeding):
     """One connection.
 
     `silent` counts the bytes since the parser last called: a field, a chunk extension or a trailer without end would
@@ -67,11 +63,8 @@ class Protocol(Refusing):
         self.head_bytes = 0
         self.hosts = 0
         self.host = self.known_host = b""
-        self.coding = b""
         self.heard = False
         self.silent = 0
-        self.chunks = Chunks(self.settings.header_bytes)
-        self.problem: Problem | None = None
 
     # The connection
 
@@ -90,7 +83,7 @@ class Protocol(Refusing):
         if self.in_message and not self.in_head:
             self.chunks.wire += len(data)
         try:
-            self._feed(data)
+            self.feed(data)
             self._bound_silence(len(data))
         except (httptools.HttpParserError, RefusedError) as error:
             if isinstance(error, httptools.HttpParserInvalidURLError):
@@ -98,31 +91,16 @@ class Protocol(Refusing):
             if self.over and not self.in_message:
                 self.deaf = True  # what comes behind the last request of a connection is not answered
             else:
-                self.refuse(self.problem or not_http())
+                self.refuse(self.problem or self.fault(error))
         else:
             self._watch_head()
-
-    def _feed(self, data: bytes) -> None:
-        while True:
-            try:
-                self.parser.feed_data(data)
-                return
-            except httptools.HttpParserUpgrade as upgrade:
-                data = self._without_upgrade(data[upgrade.args[0] :])
-
-    def _without_upgrade(self, rest: bytes) -> bytes:
-        """What to read as if no upgrade had been asked for: Java's client asks for h2c in its first request."""
-        version = self.parser.get_http_version().encode()
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        return written_plain(self.scope["method"].encode(), self.url, version, self.headers) + rest
 
     def _bound_silence(self, count: int) -> None:
         self.silent = 0 if self.heard else self.silent + count
         if self.silent > self.settings.header_bytes:
-            self._note(header_too_large(self.settings))
-        if self.in_message and self.chunks.too_much_is_said():
-            self._note(wasteful_chunks())
+            self.note(header_too_large(self.settings))
+        if self.in_message and self.chunks.too_much_is_said(self.settings.header_bytes):
+            self.note(wasteful_chunks())
 
     # The timer
 
@@ -160,19 +138,20 @@ class Protocol(Refusing):
         self.head_bytes = self.hosts = self.discarded = 0
         self.host = b""
         self.chunks.begin()
-        self.coding = b""
+        self.coding = self.start = b""
+        self.length = 0
 
     def on_url(self, url: bytes) -> None:
         self.heard = True
         self.url += url
         if len(self.url) > self.settings.url_bytes:
-            self._note(uri_too_long(self.settings))
+            self.note(uri_too_long(self.settings))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.heard = True
         self.head_bytes += len(name) + len(value) + FIELD_OVERHEAD
         if self.head_bytes > self.settings.header_bytes or len(self.headers) >= self.settings.header_fields:
-            self._note(header_too_large(self.settings))
+            self.note(header_too_large(self.settings))
         if not self.in_head:
             return  # a trailer is counted and dropped
         name, value = name.lower(), value.rstrip(b" \t")
@@ -182,6 +161,8 @@ class Protocol(Refusing):
             self.host = value
         elif name == b"transfer-encoding":
             self.coding += value
+        elif name == b"content-length":
+            self.length = int(value)
         elif name == b"expect":
             self.expect_100_continue = value.lower() == b"100-continue" or self.expect_100_continue
 
@@ -196,22 +177,22 @@ class Protocol(Refusing):
             else:
                 self._pass_on(version)
         elif self.parser.get_method() == b"CONNECT":
-            self._note(not_http())
+            self.note(wrong_method(METHODS))
         else:
             self.scope["method"] = self.parser.get_method().decode("ascii")
 
     def _refuse_unclear(self, version: str) -> None:
         """What two servers could read differently."""
         if version not in VERSIONS:
-            self._note(not_http())
+            self.note(not_http())
         if self.hosts != 1 and (self.hosts or version == "1.1"):
-            self._note(no_host())
+            self.note(no_host())
         if self.host != self.known_host:
             if not is_host(self.host):
-                self._note(bad_host())
+                self.note(bad_host())
             self.known_host = self.host
         if self.coding and (self.coding.lower() != b"chunked" or version == "1.0"):
-            self._note(no_length())
+            self.note(no_length())
 
     def _pass_on(self, version: str) -> None:
         """Have the app answer."""
@@ -233,15 +214,15 @@ class Protocol(Refusing):
         """What a target such as `http://example.org/v1` says goes before the Host field (RFC 9112, 3.2.2)."""
         target = httptools.parse_url(self.url)
         if target.schema and target.schema.lower() not in SCHEMES:
-            self._note(bad_target())
+            self.note(bad_target())
         if target.host:
             others = [pair for pair in self.headers if pair[0] != b"host"]
             self.headers[:] = [*others, (b"host", b"[%s]" % target.host if b":" in target.host else target.host)]
 
     def on_chunk_header(self) -> None:
-        self.chunks.count += 1
+        self.chunks.open()
         if self.chunks.too_many():
-            self._note(wasteful_chunks())
+            self.note(wasteful_chunks())
 
     def on_body(self, body: bytes) -> None:
         self.heard = True
@@ -259,9 +240,3 @@ class Protocol(Refusing):
             self.end()
         if self.cycle is not None and not self.parser.should_upgrade():
             super().on_message_complete()
-
-    # Problems
-
-    def _note(self, problem: Problem) -> NoReturn:
-        self.problem = problem
-        raise RefusedError

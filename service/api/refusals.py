@@ -1,6 +1,8 @@
 """Exceptions become problem documents here, whichever layer raised them."""
 
 import logging
+from collections.abc import Iterable
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -11,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.api.access_log import request_fields
 from service.api.door import send_problem
+from service.api.gate import path_of
 from service.api.names import nearest_names
 from service.api.problems import Problem, echo, problem_from
 from service.engine.errors import EngineError
@@ -63,15 +66,20 @@ def _bug(request: Request, error: Exception) -> Response:
 
 def _wrong_method(request: Request) -> Response:
     """405 with every verb of the path; OPTIONS is answered with the same list."""
-    scope = {**request.scope, "method": "GET"}
-    met = [route for route in request.app.router.routes if route.matches(scope)[0] != Match.NONE]
-    # A name that is written out goes before one that stands for any.
-    own = [route for route in met if route.path == scope["path"]] or met
-    names = ", ".join(sorted({"OPTIONS"}.union(*(route.methods or () for route in own))))
+    names = methods_at(request.app.router.routes, path_of(request.scope))
     if request.method == "OPTIONS":
         return _Allowed(names)
     detail = f"{echo(request.method)} is not possible here; {names} are"
     return Refused(Problem("method-not-allowed", detail, headers={"Allow": names}))
+
+
+def methods_at(routes: Iterable[Any], path: str) -> str:
+    """The verbs of a path; none where there is nothing."""
+    scope = {"type": "http", "method": "GET", "path": path, "root_path": "", "headers": []}
+    met = [route for route in routes if route.matches(scope)[0] != Match.NONE]
+    # A name that is written out goes before one that stands for any.
+    own = [route for route in met if route.path == path] or met
+    return ", ".join(sorted({"OPTIONS"}.union(*(route.methods or () for route in own)))) if met else ""
 
 
 class _Allowed(Response):

@@ -21,13 +21,14 @@ class Refusing(Repeating):
     """A connection on which a request may be refused while it arrives.
 
     `answered` is the request whose answer is under way, `cycle` the newest; `passed_on` says whether the newest has
-    gone on to be answered, and `due` is a refusal whose turn comes after the answers before it.
+    gone on to be answered, and `due` is a refusal whose turn comes after the answers before it. `line` is the beginning
+    of a request whose method the parser does not know.
     """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.settings = self.configuration.settings
-        self.url = b""
+        self.url = self.line = b""
         self.passed_on = False
         self.due: Problem | None = None
         self.answered: RequestResponseCycle | None = None
@@ -91,7 +92,7 @@ class Refusing(Repeating):
         begun = self.in_head or self.in_message
         gate = Gate() if self.door is None else self.door.gate
         admitted = gate.identify(noted_in(self.headers, NOTED | gate.noted) if begun else {})
-        method = self.parser.get_method().decode("ascii") if begun and self.url else UNREAD
+        method = self.parser.get_method().decode("ascii") if begun and self.url and not self.line else UNREAD
         target, headers = self.url if begun else b"", self.server_state.default_headers
         answer = to_bytes(problem, admitted, headers, target, bodiless=method == "HEAD")
         self.transport.write(answer)

@@ -1,20 +1,24 @@
 import asyncio
 import json
 import logging
+import random
 import re
 import socket
 import time
 from asyncio import AbstractEventLoop, Transport
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, cast
 from unittest import mock
 from unittest.mock import create_autospec
 
+import httptools
 import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from service.api.chunks import FREE_CHUNKS
+from service.api.chunks import FREE_CHUNKS, Chunks
 from service.api.cycles import Cycle, Unframed
 from service.api.door import Door, Found
 from service.api.early import not_http
@@ -51,7 +55,7 @@ def client(server: Live) -> Iterator[Client]:
         yield connection
 
 
-def problem(answer: bytes) -> dict[str, Any]:
+def problem(answer: bytes, allow: str | None) -> dict[str, Any]:
     """The problem document of the one answer, after a look at everything around it."""
     head, _, body = answer.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
@@ -59,6 +63,7 @@ def problem(answer: bytes) -> dict[str, Any]:
     assert re.fullmatch(rf"HTTP/1\.1 {document['status']} [A-Z][A-Za-z -]+", lines[0])
     fields = dict(line.split(": ", 1) for line in lines[1:])
     assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", fields.pop("date"))
+    assert fields.pop("allow", None) == allow
     assert fields == {
         "content-type": "application/problem+json",
         "content-length": str(len(body)),
@@ -74,8 +79,8 @@ def problem(answer: bytes) -> dict[str, Any]:
     return document
 
 
-def refused(answer: bytes, status: int, slug: str) -> str:
-    document = problem(answer)
+def refused(answer: bytes, status: int, slug: str, allow: str | None = None) -> str:
+    document = problem(answer, allow)
     assert (document["status"], document["type"]) == (status, f"/problems/{slug}")
     return str(document["detail"])
 
@@ -292,12 +297,91 @@ def test_http_1_0_needs_none(client: Client) -> None:
         b"GET /caf\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\r\nFR@B / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"FROB / HTTP/2.0\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/2.0\r\nHost: x\r\n\r\n",
+        b"FROB / HTTP/1.1\nHost: x\r\n\r\n",
+        b"FROB HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"FROB /caf\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"FROB / HTTP/1.1 \r\n",
+        b" / HTTP/1.1\r\n",
+        b"SSH-2.0-OpenSSH_9.9\r\n",
+        b"HTTP/1.1 200 OK\r\n",
+        b"F" * 1001,
+        GET + b"nonsense\r\n\r\nFROB",
     ],
 )
 def test_what_is_not_http_is_400(sent: bytes, client: Client) -> None:
     client.send(sent)
-    assert refused(client.read(), 400, "bad-request") == "this is not HTTP/1.1: send a well-formed request"
+    answer = client.read()
+    answer = answer[answer.index(b"HTTP/1.1 400") :]
+    assert refused(answer, 400, "bad-request") == "this is not HTTP/1.1: send a well-formed request"
+
+
+UNKNOWN = (b"FROB", b"get", b"GETX", b"GE", b"PROX", b"X" * 500, b"!#$%&'*+.^_`|~9-", b"DESCRIBE", b"CONNECT")
+BEFORE = {
+    "nothing": b"",
+    "empty lines": b"\r\n\r\n\r\n",
+    "a request": GET,
+    "requests": GET * 3,
+    "a body": b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\na\r\n\r\nFRO",
+    "chunks": b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    "chunks that look like a request": b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"a\r\n/ HTTP\r\n\r\n\r\n0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
+@pytest.mark.parametrize("method", UNKNOWN)
+def test_a_method_that_nobody_knows_is_405(method: bytes, before: bytes, client: Client) -> None:
+    client.send(before + method + b" /v1/x?y HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
+    answer = client.read()
+    start = answer.index(b"HTTP/1.1 405")
+    says = refused(answer[start:], 405, "method-not-allowed", "GET, HEAD, OPTIONS, POST")
+    assert says == "this method is not possible here; GET, HEAD, OPTIONS, POST are"
+    assert answer[:start].count(OK) == before.count(b"HTTP/1.1")
+
+
+def test_behind_a_body_of_many_ends_a_method_that_nobody_knows_is_looked_for_for_a_while(client: Client) -> None:
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (400, b"\r\n\r\n" * 100)
+    client.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"FROB / HTTP/1.1\r\n")
+    answer = client.read()
+    refused(answer[answer.index(b"HTTP/1.1 400") :], 400, "bad-request")
+    assert answer.count(OK) == 1
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7])
+@pytest.mark.parametrize("before", [b"", b"\r\n", GET])
+@pytest.mark.parametrize("method", [b"FROB", b"PROX", b"GETX", b"get"])
+def test_a_method_that_nobody_knows_in_pieces(method: bytes, before: bytes, step: int, server: Live) -> None:
+    sent = before + method + b" /v1 HTTP/1.1\r\n"
+    with Client(server.port) as client:
+        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(sent), step):
+            client.send(sent[start : start + step])
+            time.sleep(0.002)
+        answer = client.read()
+    refused(answer[answer.index(b"HTTP/1.1 405") :], 405, "method-not-allowed", "GET, HEAD, OPTIONS, POST")
+    assert answer.count(b"HTTP/1.1 ") == 1 + before.count(b"GET")
+
+
+@pytest.mark.parametrize("sent", [b"FROB", b"FROB ", b"FROB /v1", b"FROB  /v1 HTTP/1", b"FROB / HTTP/1.1\r"])
+def test_a_request_line_that_is_late_is_408_whatever_the_method(sent: bytes, client: Client) -> None:
+    client.send(GET + sent)
+    answer = client.read()
+    refused(answer[answer.index(b"HTTP/1.1 408") :], 408, "request-timeout")
+
+
+@pytest.mark.parametrize("end", [b"", b" HTTP/1.1\r\n"])
+def test_a_target_has_at_most_url_bytes_whatever_the_method(end: bytes, client: Client) -> None:
+    client.send(b"FROB /".ljust(506, b"a") + end)
+    refused(client.read(), 414, "uri-too-long")
+
+
+@pytest.mark.parametrize("sent", [b"FROB / HTTP/1.1\r\n", b"nonsense\r\n"])
+def test_after_a_last_request_a_method_that_nobody_knows_costs_no_answer(sent: bytes, client: Client) -> None:
+    client.send(SLOW.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + sent)
+    assert client.read().count(b"HTTP/1.1 ") == 1
 
 
 HIDDEN = b"GET /asked/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -396,6 +480,67 @@ def test_small_chunks_for_a_while_are_fine(body: bytes, client: Client) -> None:
     client.send(CHUNKED + body + b"0\r\n\r\n" + GET[:-2] + b"Connection: close\r\n\r\n")
     answer = client.read()
     assert answer.count(OK) == 2
+
+
+def test_bodies_are_read_to_their_end_however_they_come(server: Live) -> None:
+    """What looks like the end of a header is none within a body, and what follows a body is a request."""
+    chance = random.Random(9)
+    for _ in range(60):
+        body = bytes(chance.choices(b"\r\n0aF ", weights=(9, 9, 3, 1, 1, 1), k=chance.randrange(40)))
+        parts = [body[at : at + 1 + chance.randrange(9)] for at in range(0, len(body), 9)]
+        body = b"".join(parts)
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+        framed = (b"Content-Length: %d\r\n\r\n%b" % (len(body), body), CHUNKS + b"\r\n" + chunks + b"0\r\nA: b\r\n\r\n")
+        sent = b"POST /echo HTTP/1.1\r\nHost: x\r\n" + chance.choice(framed) + b"FROB / HTTP/1.1\r\n"
+        with Client(server.port) as client:
+            client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            at = 0
+            while at < len(sent):
+                size = chance.choice((1, 2, 5, 50, 500))
+                client.send(sent[at : at + size])
+                at += size
+                time.sleep(0.0005)
+            answer = client.read()
+        head, _, rest = answer.partition(b"\r\n\r\n")
+        assert head.startswith(OK)
+        assert rest.startswith(body + b"HTTP/1.1 405 ")
+
+
+def test_the_size_of_a_chunk_is_known_wherever_what_arrives_is_cut() -> None:
+    chance = random.Random(9)
+    for _ in range(3000):
+        parts = [bytes(chance.choices(b"\r\n0a;", k=chance.choice((1, 3, 26, 300)))) for _ in range(3)]
+        wire, ends, sizes = b"", [0], [0]
+        for part in parts:
+            wire += b"%x%b\r\n" % (len(part), chance.choice((b"", b";a=0")))
+            ends.append(len(wire))
+            sizes.append(sizes[-1] + len(part))
+            wire += part + b"\r\n"
+        wire += chance.choice((b"0\r\n\r\n", b"0\r\nA: 9\r\n\r\n"))
+        _is_followed(Chunks(), wire, sorted(chance.choices(range(len(wire)), k=4)), ends, sizes)
+
+
+class Counting:
+    """What a parser says of a body in chunks."""
+
+    def __init__(self, chunks: Chunks) -> None:
+        self.chunks = chunks
+        self.on_chunk_header, self.on_chunk_complete = chunks.open, chunks.opened.clear
+
+    def on_body(self, body: bytes) -> None:
+        self.chunks.body += len(body)
+
+
+def _is_followed(chunks: Chunks, wire: bytes, cuts: list[int], ends: list[int], sizes: list[int]) -> None:
+    parser = httptools.HttpRequestParser(Counting(chunks))
+    parser.feed_data(CHUNKED)
+    for start, stop in pairwise([0, *cuts]):
+        parser.feed_data(wire[start:stop])
+        chunks.look(wire[:stop], start)
+        known = bisect_right(ends, stop) - 1
+        assert chunks.declared <= sizes[known]
+        if chunks.declared > chunks.body or stop in ends[1:]:
+            assert chunks.declared == sizes[known]
 
 
 SLOW = b"GET /slow?seconds=0.1 HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -1,6 +1,8 @@
 """The bytes on a connection: what no client library would send, and what it would hide."""
 
+import json
 import re
+import socket
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -18,6 +20,13 @@ END = b"\r\n\r\n"
 @pytest.fixture(scope="module")
 def server() -> Iterator[Client]:
     with on_port(settings(body_bytes=100_000, body_idle_seconds=0.3)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[Client]:
+    """Waits longer for what is left of a body than the test for an answer."""
+    with on_port(settings(body_bytes=100_000, body_idle_seconds=60)) as client:
         yield client
 
 
@@ -45,6 +54,30 @@ def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
     headers = dict(line.lower().split(": ", 1) for line in lines)
     assert len(headers) == len(lines)
     return int(status.split()[1]), headers, body
+
+
+@pytest.mark.parametrize("prefix", ["", "/below"])
+@pytest.mark.parametrize("method", ["FROB", "get", "DESCRIBE", "PROPFIND"])
+def test_a_method_that_nobody_knows_is_told_which_the_address_takes(method: str, prefix: str) -> None:
+    taken = {
+        TABLE: "GET, HEAD, OPTIONS, POST",
+        "/v1/apply/rope": "OPTIONS, POST",
+        "http://y/v1/apply/r%6Fpe": "OPTIONS, POST",
+        "/health/live": "GET, HEAD, OPTIONS",
+    }
+    with on_port(settings(root_path=prefix)) as server:
+        for target, allowed in taken.items():
+            status, headers, body = parsed(talk(server, ask(target, method=method)))
+            assert (status, headers["allow"]) == (405, allowed.lower())
+            assert json.loads(body)["detail"].endswith(f"is not possible here; {allowed} are")
+            assert headers["x-request-id"]
+        for unknown in ("/nothing", "*"):
+            answer = parsed(talk(server, ask(unknown, method=method)))
+            assert answer[0] == (404 if method == "PROPFIND" else 405)
+            assert method == "PROPFIND" or answer[1]["allow"] == "get, head, options, post"
+        counts = server.get("/metrics").text
+    label = 'method="other",route="unrouted",status="405",way="early"'
+    assert method == "PROPFIND" or f"_count{{{label}}} 6" in counts
 
 
 @pytest.mark.parametrize(
@@ -158,6 +191,82 @@ def test_an_endless_body_is_cut(server: Client) -> None:
             connection.send(b"c350\r\n" + b" " * 50_000 + b"\r\n")
         status, _, _ = parsed(connection.read(until=b"]}"))
     assert status == 413
+
+
+CHUNKED = ask(
+    "/v1/apply/rope", "Content-Type: application/json", "Transfer-Encoding: chunked", method="POST", last=False
+)
+DECLARED = {
+    "one byte too many": (b"186a1\r\n", 100_001),
+    "zeros in front": (b"0" * 30 + b"186A1\r\n", 100_001),
+    "something said of it": (b"186a1;a=b;c\r\n", 100_001),
+    "a second one": (b"ea60\r\n" + b" " * 60_000 + b"\r\nea60\r\n", 120_000),
+    "some of it": (b"ffffff\r\n" + b" \r\n" * 100, 0xFFFFFF),
+    "2^53 + 1": (b"20000000000001\r\n", 2**53),
+    "2^63": (b"8000000000000000\r\n", 2**63),
+    "2^64 - 1": (b"ffffffffffffffff\r\n", 2**64),
+}
+
+
+@pytest.mark.parametrize("step", [1, 5, 1000, 100_000])
+@pytest.mark.parametrize("what", DECLARED)
+def test_a_chunk_that_no_body_may_have_is_refused_at_its_size(patient: Client, what: str, step: int) -> None:
+    """Not when its bytes have come, and the connection ends at once."""
+    sent, requested = DECLARED[what]
+    with Connection(port_of(patient)) as connection:
+        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.send(CHUNKED)
+        for at in range(0, len(sent), step if len(sent) < 1000 else 30_000):
+            connection.send(sent[at : at + step] if len(sent) < 1000 else sent[at : at + 30_000])
+        status, headers, body = parsed(connection.read())
+    assert (status, headers["connection"]) == (413, "close")
+    (fault,) = json.loads(body)["errors"]
+    assert (fault["requested"], fault["limit"]) == (requested, 100_000)
+    assert patient.resources.budget.in_use == 0
+
+
+@pytest.mark.parametrize("size", [b"10000000000000000", b"f" * 40])
+@pytest.mark.parametrize("behind", [b"", b"\r\nabc"])
+def test_a_size_that_no_computer_holds_is_too_large_as_well(server: Client, size: bytes, behind: bytes) -> None:
+    status, headers, body = parsed(talk(server, CHUNKED + size + behind))
+    assert (status, headers["connection"]) == (413, "close")
+    assert json.loads(body)["detail"] == "a chunk of the body has more than 2^64 bytes"
+
+
+def test_the_address_has_a_limit_of_its_own() -> None:
+    with on_port(settings(json_body_bytes=1000)) as server:
+        for target, kind, status in (
+            ("/v1/apply/rope", "application/json", 413),
+            ("/v1/models/resolve", "application/json", 413),
+            ("/v1/apply/rope", "application/octet-stream", 400),
+        ):
+            fields = (f"Content-Type: {kind}", "Transfer-Encoding: chunked")
+            with Connection(port_of(server)) as connection:
+                connection.send(ask(target, *fields, method="POST", last=False) + b"3e9\r\n")
+                if status == 400:
+                    connection.send(b" " * 1001 + b"\r\n0\r\n\r\n")
+                assert parsed(connection.read(b"]}"))[0] == status
+
+
+def test_who_sends_a_chunk_that_was_refused_is_heard_out(server: Client) -> None:
+    """Or the answer could be lost in a reset."""
+    with Connection(port_of(server)) as connection:
+        connection.send(CHUNKED + b"30000\r\n")
+        answer = connection.read()
+        for _ in range(6):
+            time.sleep(0.02)
+            connection.send(b" " * 0x8000)
+        connection.send(b"\r\n0\r\n\r\n" + ask("/health/live"))
+        assert connection.read() == b""
+    assert parsed(answer)[0] == 413
+
+
+def test_a_trailer_is_no_size(server: Client) -> None:
+    with Connection(port_of(server)) as connection:
+        for part in (CHUNKED + b"1\r\n{\r\n0\r\n", b"A: ", b"fffffffff\r\n", b"\r\n"):
+            connection.send(part)
+            time.sleep(0.02)
+        assert parsed(connection.read(b"]}"))[0] == 400
 
 
 def test_a_body_that_stalls_is_408(server: Client) -> None:
