@@ -6,6 +6,7 @@ from typing import Any
 
 from service.engine.errors import Refusal
 from service.models.addresses import Asked, ask
+from service.models.compressed_keys import compressed
 from service.models.context import Context
 from service.models.layer_rules import failing, numbers_of, turning
 from service.models.layers import WITHOUT_ATTENTION, layer_types, of_kinds
@@ -163,6 +164,7 @@ def _with(reading: Reading, context: Context, group: Group, told: Converted, not
     window, size = window_of(reading, group.label, context)
     facts, addresses, more = temperature_of(reading, block, context, turned=True)
     axes, said = sections_address(reading, block, shared, context)
+    sizes, beside = compressed(reading, group.label)
     addresses = {
         **_addresses(shared, parameters, tables),
         **axes,
@@ -178,8 +180,8 @@ def _with(reading: Reading, context: Context, group: Group, told: Converted, not
         layer_type=group.label,
         layers=group.layers,
         parameters=parameters,
-        facts={**_facts(reading, tables, block, axes), **told.facts, **_label(reading, group), **facts},
-        notes=(*notes, *extra, *said, *more, *_told(reading, context, group), *_notes(reading, tables)),
+        facts={**_facts(reading, tables, block, axes), **told.facts, **_label(reading, group), **sizes, **facts},
+        notes=(*notes, *extra, *said, *beside, *more, *_told(reading, context, group), *_notes(reading, tables)),
         window=window,
         addresses=addresses,
     )
