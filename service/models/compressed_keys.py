@@ -14,7 +14,7 @@ RATES: Mapping[str, int] = {SPARSE: 4, HEAVY: 128}
 
 def compressed(reading: Reading, label: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
     """How many tokens an entry of layers of this kind stands for, and which entries a query sees."""
-    if label not in RATES:
+    if label is None or label not in RATES:
         return {}, ()
     rate = _rate(reading, label).value
     facts = {"compress_rate": rate}
