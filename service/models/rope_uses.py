@@ -6,6 +6,8 @@ from typing import Any
 
 from service.engine.errors import Refusal
 from service.models.addresses import Asked, ask
+from service.models.chosen_keys import chosen, indexer
+from service.models.compressed_keys import compressed
 from service.models.context import Context
 from service.models.layer_rules import FULL, failing, numbers_of
 from service.models.layers import WITHOUT_ATTENTION, layer_types, of_kinds
@@ -167,6 +169,7 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
     facts, addresses, notes = temperature_of(reading, None, context, turned=False)
     if attends:
         addresses = {**addresses, **mask_addresses(reading, window, size, context)}
+    sizes, beside = _seen(reading, group.label)
     said = "these layers have no positional encoding" if attends else f"{group.label}: no attention, nothing turns"
     return Use(
         role=context.role,
@@ -175,11 +178,17 @@ def _without(reading: Reading, context: Context, group: Group) -> Use:
         encoding="none",
         layer_type=group.label,
         layers=group.layers,
-        facts=facts if attends else {},
-        notes=(said, *notes) if attends else (said,),
+        facts={**sizes, **facts} if attends else {},
+        notes=(said, *beside, *notes) if attends else (said,),
         window=window,
         addresses=addresses if attends else {},
     )
+
+
+def _seen(reading: Reading, label: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What queries of these layers see less or more than the mask says."""
+    (entries, beside), (sizes, picked) = compressed(reading, label), chosen(reading, label)
+    return {**entries, **sizes}, (*beside, *picked)
 
 
 def _with(reading: Reading, context: Context, group: Group, told: Converted, notes: tuple[str, ...]) -> Use:
@@ -192,9 +201,13 @@ def _with(reading: Reading, context: Context, group: Group, told: Converted, not
     window, size = window_of(reading, group.label, context)
     facts, addresses, more = temperature_of(reading, block, context, turned=True)
     axes, said = sections_address(reading, block, shared, context)
+    sizes, beside = _seen(reading, group.label)
+    own, turned = indexer(reading, group.label, parameters, tables.facts()["rotary_dim"])
+    said = [*said, *beside, *turned]
     addresses = {
         **_addresses(shared, parameters, tables),
         **axes,
+        **own,
         **mask_addresses(reading, window, size, context),
         **addresses,
     }
@@ -207,7 +220,7 @@ def _with(reading: Reading, context: Context, group: Group, told: Converted, not
         layer_type=group.label,
         layers=group.layers,
         parameters=parameters,
-        facts={**_facts(reading, tables, block, axes), **told.facts, **_label(reading, group), **facts},
+        facts={**_facts(reading, tables, block, axes), **told.facts, **_label(reading, group), **sizes, **facts},
         notes=(*notes, *extra, *said, *more, *_told(reading, context, group), *_notes(reading, tables)),
         window=window,
         addresses=addresses,

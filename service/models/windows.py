@@ -34,6 +34,7 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
         return (None, None) if size is None else (Window("chunked", size.value), size)
     slides = rule.get("slides") if label is None else rule.get("slides") == "all" and label == "full_attention"
     key = rule.get("window", "sliding_window")
+    slides = slides or label in rule.get("slides_too", ())
     size = reading.integer(key, 0) if label in SLIDING or slides else None
     over = rule.get("window_over")
     if over is not None and label in SLIDING and reading.has(over):
@@ -41,7 +42,7 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
     if size is None and label == "sliding_attention":
         size = _in_llama_cpp(reading, key)
     off = bool(rule.get("window_if")) and not reading.flag(rule["window_if"])
-    if label == "sliding_attention" and (size is None or off):
+    if (label == "sliding_attention" or label in rule.get("slides_too", ())) and (size is None or off):
         _refuse_no_size(reading, key, rule["window_if"] if size is not None else key)
     if size is None or off:
         return None, None
@@ -77,7 +78,8 @@ def _refuse_no_size(reading: Reading, key: str, because: str) -> None:
     found = reading.find(because)
     said = "missing" if found is None else "null" if found.value is None else echo(found.value).lower()
     listed = of_kinds(reading) and reading.says("layer_types")
-    kinds = "layer_types has sliding_attention" if listed else f"{reading.type.name} has layers that slide"
+    alone = listed and "slides_too" not in reading.type.rule
+    kinds = "layer_types has sliding_attention" if alone else f"{reading.type.name} has layers that slide"
     detail = f"{because} is {said}, and {kinds}: transformers fails on a window without a size; state {key}, 1 or more"
     raise Refusal(reading.at(because) if found is None else found.key, "conflict", detail)
 

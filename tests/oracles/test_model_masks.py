@@ -30,6 +30,12 @@ SMALL: Mapping[str, Any] = {
 FULL, SLIDING = {"layer_types": ["full_attention"]}, {"layer_types": ["sliding_attention"]}
 LOCAL = {"num_layers": 1, "window_size": 3, "attention_types": [[["local"], 1]], "num_heads": 4}
 CHUNKED = {**SMALL, "attention_chunk_size": 4, "layer_types": ["chunked_attention"], "no_rope_layers": [1]}
+SPARSE, HEAVY = "compressed_sparse_attention", "heavily_compressed_attention"
+V4 = {
+    "q_lora_rank": 16, "o_lora_rank": 16, "o_groups": 2, "moe_intermediate_size": 16, "n_routed_experts": 2,
+    "mlp_layer_types": ["moe"], "index_n_heads": 2, "index_head_dim": 16, "num_key_value_heads": 1,
+    "partial_rotary_factor": 0.5,
+}  # fmt: skip
 FLAT = {"has_relative_attention_bias": False, "has_spatial_attention_bias": False}
 WIDE = {"global_head_dim": 16, "hidden_size_per_layer_input": 0}
 TYPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -40,6 +46,9 @@ TYPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "bloom": ("bloom", {}),
     "cohere2, sliding": ("cohere2", SLIDING),
     "ctrl": ("ctrl", {"dff": 32}),
+    "deepseek_v4, sliding": ("deepseek_v4", {**V4, **SLIDING}),
+    "deepseek_v4, sparse": ("deepseek_v4", {**V4, "layer_types": [SPARSE], "compress_rates": {SPARSE: 16, HEAVY: 128}}),
+    "deepseek_v4, heavy": ("deepseek_v4", {**V4, "layer_types": [HEAVY]}),
     "distilbert": ("distilbert", {}),
     "doge": ("doge", {}),
     "electra": ("electra", {}),
@@ -124,6 +133,32 @@ def test_a_layer_sees_what_the_mask_of_its_plan_says(direct: Client, case: str) 
     [mask] = fetched(direct, address, **change).values()
     theirs = seen(model, model.get_input_embeddings().weight.shape[1])
     assert np.array_equal(mask.astype(bool).reshape(TOKENS, TOKENS), theirs), (mask.astype(int), theirs.astype(int))
+
+
+@pytest.mark.parametrize("most", [1, 4])
+@pytest.mark.parametrize(("label", "rate", "back"), [(SPARSE, 4, 4), (HEAVY, 4, 0), (HEAVY, 5, 0)])
+def test_the_compressed_entries_of_deepseek_v4(direct: Client, label: str, rate: int, back: int, most: int) -> None:
+    """Beside its window a query sees the tokens of the entries that the note counts, or as many as are chosen."""
+    config_class = library("transformers").DeepseekV4Config
+    given = {key: value for key, value in SMALL.items() if key in config_class.__dataclass_fields__}
+    given |= {**V4, "layer_types": [label], "compress_rates": {SPARSE: 4, HEAVY: 128, label: rate}, "index_topk": most}
+    config = config_class(**json.loads(json.dumps(given)))
+    library("torch").manual_seed(0)
+    model = model_class("deepseek_v4", config, classes())(config).eval()
+    [use] = resolved(direct, {"model_type": "deepseek_v4", **given}, length=str(TOKENS))["uses"]
+    assert use["facts"]["compress_rate"] == rate
+    assert any(f"floor((p + 1) / {rate}) compressed entries" in note for note in use["notes"])
+    [window] = fetched(direct, use["addresses"]["mask"]).values()
+    theirs, wanted = seen(model, config.hidden_size), window.astype(bool)
+    for query in range(TOKENS):
+        entries = [range(max(0, rate * i - back), rate * (i + 1)) for i in range((query + 1) // rate)]
+        if label == HEAVY or most >= len(entries):
+            for entry in entries:
+                wanted[query, entry] = True
+            assert np.array_equal(theirs[query], wanted[query]), query
+        else:
+            beyond = {int(key) for key in np.flatnonzero(theirs[query] & ~wanted[query])}
+            assert any(beyond <= set(entry) for entry in entries), query
 
 
 STATES = 7
