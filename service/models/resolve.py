@@ -24,6 +24,7 @@ from service.models.reading import Reading, kind, pointer
 from service.models.roles import own_role, role_of_part
 from service.models.stacks import cross_attention, of_stack
 from service.models.told import Told, Watched
+from service.models.unread_parts import refuse_sizes_elsewhere
 
 MOST_DEPTH = 6
 
@@ -163,6 +164,8 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
         raise Refusal(reading.where, "too_deep", f"configurations are nested more than {MOST_DEPTH} deep")
     if not isinstance(reading.document, Watched) and suspects(reading.type, reading.document):
         reading = replace(reading, document=Watched(reading.document, reading.type))
+    if not isinstance(reading.document, Told):
+        refuse_sizes_elsewhere(reading)
     _refuse_member(reading)
     uses: list[Use] = []
     parts: dict[str, Reading] = {}
