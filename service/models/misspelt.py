@@ -1,14 +1,18 @@
 """Keys of a file that nothing reads, and that look like one which decides something."""
 
-import json
+import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain
+from typing import Any
 
 from service.engine.errors import Refusal
-from service.models.known import assumable, model_type
+from service.models.deciding import DECIDES, matters, of_rotation, reads
+from service.models.known import ModelType, assumable, model_type
+from service.models.plan import Use
 from service.models.reading import OLDER, Reading
-from service.models.told import DECIDES, Told
+from service.models.told import Told, Watched
 
 # Keys of RoPE at the top of a file: read past, they change every position.
 OF_ROPE = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor")
@@ -25,22 +29,13 @@ WATCHED = (
     "layer_types",
 )
 MOST_WATCHED, LONGEST, MOST_NOTES = 512, 64, 8
-# Keys that some code really has, beside those of the tables.
-ELSEWHERE = ("partial_rotary_factors", "swa_rope_theta", "rope_interleave", "rope_interleaved")
 
 
 @lru_cache(maxsize=1)
 def _of_any_type() -> frozenset[str]:
     """Keys that a known family has."""
     fields = (each for name in assumable() for each in (*model_type(name).fields, *model_type(name).aliases))
-    return frozenset({*fields, *DECIDES, *ELSEWHERE})
-
-
-@lru_cache(maxsize=1024)
-def _of_rule(name: str) -> frozenset[str]:
-    """Every word of the type's rules, among which are the keys that it reads under names of its own."""
-    text = json.dumps([model_type(name).rule, *ELSEWHERE])
-    return frozenset(text.replace('"', " ").replace(",", " ").split())
+    return frozenset({*fields, *DECIDES})
 
 
 def misspelt(reading: Reading) -> list[str]:
@@ -54,7 +49,7 @@ def misspelt(reading: Reading) -> list[str]:
     for key in list(reading.document)[:MOST_WATCHED]:
         if not isinstance(key, str) or key in known or key in WATCHED or len(key) > LONGEST:
             continue
-        near = get_close_matches(key, WATCHED, 1, 0.9)
+        near = get_close_matches(_snake(key), WATCHED, 1, 0.9)
         unread = f"{reading.at(key)} is read by nothing"
         missing = bool(near) and near[0] not in reading.document
         if missing and near[0] in OF_ROPE and turns and key not in _of_any_type():
@@ -62,13 +57,36 @@ def misspelt(reading: Reading) -> list[str]:
             raise Refusal(reading.at(key), "unknown", detail)
         if missing:
             found.append(f"{unread}: did you mean {near[0]}?")
-        elif turns and key.startswith(("rope_", "rotary_")) and _says(reading, key):
-            found.append(f"{unread} in {reading.type.name}")
     return found[:MOST_NOTES]
 
 
-def _says(reading: Reading, key: str) -> bool:
-    """Whether a key of RoPE has a value that would matter, and none of the type's rules reads it; of a file read as
-    another type a note of all such keys is there already."""
-    known = key in _of_rule(reading.type.name) or isinstance(reading.document, Told)
-    return not known and reading.document[key] not in (None, False)
+def _snake(key: str) -> str:
+    """The key as Python spells it: ropeTheta is rope_theta."""
+    return re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
+
+
+def without_effect(reading: Reading, uses: Sequence[Use]) -> list[str]:
+    """Keys that decide how some other model encodes positions, with a value that this class does not read; of a file
+    read as another type they are refused once all of it is read."""
+    document = reading.document
+    if isinstance(document, Told):
+        document.uses = uses
+        return []
+    own = [use for use in uses if use.scope == reading.where]
+    # A part that is read from the same object is not the one that owns it.
+    if not isinstance(document, Watched) or document.row is not reading.type or not own:
+        return []
+    told = " ".join(note for use in own for note in use.notes)
+    unread = [(key, value) for key, value in document.items() if key not in document.seen and len(key) <= LONGEST]
+    found = [key for key, value in unread if _says(reading.type, key, value, own)]
+    said = [f"{reading.at(key)} is read by nothing in {reading.type.name}" for key in found if key not in told]
+    return said[:MOST_NOTES]
+
+
+def _says(row: ModelType, key: str, value: Any, uses: Sequence[Use]) -> bool:
+    """Whether a key that the type does not have has a value that would matter to another."""
+    if reads(row, key):
+        return False
+    if key in DECIDES:
+        return matters(key, value, uses)
+    return bool(row.rotary) and of_rotation(key) and value not in (None, False)

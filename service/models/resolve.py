@@ -6,6 +6,7 @@ from typing import Any
 
 from service.engine.errors import Refusal
 from service.models.context import Context, Options
+from service.models.deciding import suspects
 from service.models.families import family_of
 from service.models.families.positions import has_positions, positions
 from service.models.gguf import gguf_plan, is_gguf
@@ -13,7 +14,7 @@ from service.models.heads import refuse_other_width
 from service.models.hybrid_layers import refuse_other_count, refuse_short_lists
 from service.models.known import ModelType, assumable, known, model_type, nearest_types, type_of_class, type_of_config
 from service.models.llama_cpp import of_the_whole, said_of
-from service.models.misspelt import misspelt
+from service.models.misspelt import misspelt, without_effect
 from service.models.multimodal import with_positions
 from service.models.nearest import echo
 from service.models.nulls import failing_nulls
@@ -22,7 +23,8 @@ from service.models.plan import Plan, Use
 from service.models.reading import Reading, kind, pointer
 from service.models.roles import own_role, role_of_part
 from service.models.stacks import cross_attention, of_stack
-from service.models.told import Told
+from service.models.told import Told, Watched
+from service.models.unread_parts import refuse_sizes_elsewhere
 
 MOST_DEPTH = 6
 
@@ -160,6 +162,10 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
     """The uses of one object, and of those within."""
     if depth > MOST_DEPTH:
         raise Refusal(reading.where, "too_deep", f"configurations are nested more than {MOST_DEPTH} deep")
+    if not isinstance(reading.document, Watched) and suspects(reading.type, reading.document):
+        reading = replace(reading, document=Watched(reading.document, reading.type))
+    if not isinstance(reading.document, Told):
+        refuse_sizes_elsewhere(reading)
     _refuse_member(reading)
     uses: list[Use] = []
     parts: dict[str, Reading] = {}
@@ -178,7 +184,7 @@ def _walk(reading: Reading, context: Context, depth: int) -> list[Use]:
     if reading.type.rule.get("crosses") and all(use.role != "cross-attention" for use in uses):
         uses.append(cross_attention(reading, context))
     uses = with_positions(reading, parts, context, uses)
-    said = [*misspelt(reading), *of_older_names(reading)]
+    said = [*misspelt(reading), *without_effect(reading, uses), *of_older_names(reading)]
     return [replace(uses[0], notes=(*uses[0].notes, *said)), *uses[1:]] if uses and said else uses
 
 

@@ -12,7 +12,8 @@ from service.models.layers import KNOWN as LABELS
 from service.models.layers import RENAMED
 from service.models.nearest import echo, nearest
 from service.models.plan import Value
-from service.models.reading import Reading, pointer
+from service.models.reading import Reading, name_of, pointer
+from service.models.told import Told
 
 WORDS = ("rope_type", "type")
 SCALED_FOR = ("llama3", "yarn", "longrope")
@@ -92,6 +93,13 @@ def refuse_null_type(reading: Reading, key: str) -> None:
             raise Refusal(pointer(reading.at(key), name), "type", detail)
 
 
+def refuse_of_another(reading: Reading, share: Value) -> None:
+    """Refuses a share of the head that the class does not read, in a file that is only assumed to be of its type."""
+    if isinstance(reading.document, Told):
+        detail = f"{name_of(share)} is {echo(share.value)}, and {reading.type.name} does not read it"
+        raise Refusal(share.key, "conflict", f"{detail}; leave it out if it has no effect")
+
+
 def other_share(reading: Reading) -> list[str]:
     """`partial_rotary_factor` of a class that calls it otherwise: refused beside that name, and read by nothing."""
     key, other = reading.type.rule.get("partial_key"), reading.document.get("partial_rotary_factor")
@@ -103,6 +111,8 @@ def other_share(reading: Reading) -> list[str]:
     if stated is not None and stated != other:
         detail = f"{key} is {echo(stated)} and partial_rotary_factor {echo(other)}: they are two names of one thing"
         raise Refusal(place, "conflict", f"{detail}; {reading.type.name} reads {key}")
+    if stated is None and other != 1:
+        refuse_of_another(reading, Value(other, "config", place))
     return [] if stated is not None else [f"{place} is read by nothing: {reading.type.name} reads {key}"]
 
 

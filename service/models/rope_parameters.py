@@ -12,7 +12,7 @@ from service.models.per_layer import KEY
 from service.models.plan import Value
 from service.models.presets import behaviour
 from service.models.reading import MOST, Reading, numeric, pointer, real
-from service.models.rope_checks import of_transformers
+from service.models.rope_checks import of_transformers, refuse_of_another
 from service.models.rope_keys import Block
 
 LEAST_BASE, MOST_BASE = 1e-19, 1e100
@@ -275,6 +275,7 @@ def _share(reading: Reading, block: Block, notes: list[str]) -> Value | None:
         return None if reading.vllm.get("partial") == "ignored" else share
     if block.rope_type in ("default", "ntk_alpha") and not reading.type.rotary.startswith("partial"):
         how = "unscaled" if block.rope_type == "default" else "by alpha"
+        refuse_of_another(reading, share)
         notes.append(f"{share.key} has no effect: {how}, the class turns the whole head")
         return None
     return share

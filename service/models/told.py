@@ -5,12 +5,14 @@ a file that is only assumed to be of it, they would be a guess that looks right.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from service.engine.errors import Refusal
+from service.models.deciding import DECIDES, matters, reads
 from service.models.known import ModelType, assumable, model_type
 from service.models.nearest import echo
+from service.models.plan import Use
 
 # Widths, heads, layers, lengths: what a table is as large as.
 SIZE = re.compile(
@@ -20,45 +22,23 @@ SIZE = re.compile(
 )
 NO_SIZE = ("max_window_layers", "num_channels", "num_nextn_predict_layers")
 BASIC = ("hidden_size", "num_attention_heads", "num_hidden_layers")
-# Keys that decide how a model encodes positions, and what they may be of a model that does not have what they name.
-DECIDES: Mapping[str, tuple[Any, ...]] = {
-    "alibi": (False,),
-    "use_alibi": (False,),
-    "rotary_pct": (1,),
-    "rope_pct": (1,),
-    "rope_ratio": (1,),
-    "rotary_dim": (),
-    "rotary_emb_base": (),
-    "rotary_embedding_base": (),
-    "rope_embedding_base": (),
-    "global_rope_theta": (),
-    "local_rope_theta": (),
-    "rope_local_base_freq": (),
-    "qk_rope_head_dim": (),
-    "use_dynamic_ntk": (False,),
-    "use_logn_attn": (False,),
-    "position_encoding_2d": (False,),
-}
 # What every file has, whatever the type, and nothing positional reads.
 COMMON = re.compile(
     r"^(_.*|architectures|model_type|auto_map|torch_dtype|dtype|transformers_version|.*token_id|vocab_size|use_cache|.*dropout.*"
     r"|.*_drop|.*_pdrop|.*act(ivation)?(_fn|_function)?|.*eps(ilon)?|initializer.*|tie_word_embeddings|.*bias|intermediate_size"
-    r"|num_key_value_heads|n_inner|id2label|label2id|quantization_config|return_dict|output_.*|is_.*|pretraining_tp)$"
+    r"|num_key_value_heads|n_inner|id2label|label2id|quantization_config|return_dict|output_.*|is_.*|pretraining_tp"
+    r"|position_embedding_type)$"
 )
 MOST_NAMED = 16
 
 
-class Told(dict[str, Any]):
-    """The object of such a file: it remembers the keys that were read, and the defaults that were taken beside them."""
+class Watched(dict[str, Any]):
+    """An object that remembers which of its keys were read."""
 
-    def __init__(
-        self, given: Mapping[str, Any], where: str, row: ModelType, all_of: "list[Told]", said: str = ""
-    ) -> None:
+    def __init__(self, given: Mapping[str, Any], row: ModelType) -> None:
         super().__init__(given)
-        self.where, self.row, self.all_of, self.said = where, row, all_of, said
+        self.row = row
         self.seen: set[str] = set()
-        self.taken: dict[str, Any] = {}
-        all_of.append(self)
 
     def __getitem__(self, key: str) -> Any:
         self.seen.add(key)
@@ -67,6 +47,19 @@ class Told(dict[str, Any]):
     def get(self, key: str, default: Any = None) -> Any:
         self.seen.add(key)
         return super().get(key, default)
+
+
+class Told(Watched):
+    """The object of such a file: it remembers the defaults that were taken beside its keys, too."""
+
+    def __init__(
+        self, given: Mapping[str, Any], where: str, row: ModelType, all_of: "list[Told]", said: str = ""
+    ) -> None:
+        super().__init__(given, row)
+        self.where, self.all_of, self.said = where, all_of, said
+        self.taken: dict[str, Any] = {}
+        self.uses: Sequence[Use] = ()
+        all_of.append(self)
 
     def take(self, pointer: str, key: str, value: Any) -> None:
         """A default of the class; refuses one that is a size."""
@@ -87,9 +80,9 @@ class Told(dict[str, Any]):
 
     def refuse_unread(self) -> None:
         """Refuses keys that decide how positions are encoded, where the type that is assumed has no such thing."""
-        for key, harmless in DECIDES.items():
-            value = super().get(key)
-            if value is None or key in self.seen or value in harmless:
+        for key in [each for each in self if each in DECIDES and each not in self.seen]:
+            value = dict.get(self, key)
+            if reads(self.row, key) or not matters(key, value, self.uses):
                 continue
             readers = [name for name in assumable() if key in _keys(name)][:4]
             hint = f"; types that do: {', '.join(readers)}" if readers else ""

@@ -124,15 +124,17 @@ ELSEWHERE = re.compile(r"alibi|rope|rotary|pos_emb|position_embedding|relative")
 def _ignored(reading: Reading) -> list[str]:
     """A note for each key that speaks of positions and that the class does not read."""
     known = {*reading.type.fields, *reading.type.aliases, *reading.given}
-    odd = [key for key in reading.document if isinstance(key, str) and ELSEWHERE.search(key) and key not in known]
+    # By its items: to look at a value is not to read it.
+    odd = [key for key, value in reading.document.items() if isinstance(key, str) and not _usual(key, value)]
+    odd = [key for key in odd if ELSEWHERE.search(key) and key not in known]
     said = "is read by nothing in this class: a model patched to use it is not the one of this plan"
-    kept = [key for key in odd if key != "rotary_embedding_base" and not _usual(reading, key)]
+    kept = [key for key in odd if key != "rotary_embedding_base"]
     return [f"{key[:64]} {said}" for key in kept[:8]]
 
 
-def _usual(reading: Reading, key: str) -> bool:
+def _usual(key: str, value: object) -> bool:
     """The type of position embeddings that BERT and its kin have whatever the file says."""
-    return key == "position_embedding_type" and reading.document[key] in (None, "absolute")
+    return key == "position_embedding_type" and value in (None, "absolute")
 
 
 def _learned(reading: Reading, context: Context, table: Mapping[str, Any], group: Mapping[str, Any]) -> Use:
