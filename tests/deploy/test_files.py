@@ -2,6 +2,7 @@
 
 import fnmatch
 import re
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
@@ -14,15 +15,19 @@ BUILD, FINAL = build_and_final()
 
 
 def compose() -> dict[str, Any]:
-    """What compose says of a replica; all of them are alike."""
-    replicas = [service for name, service in services().items() if name != "proxy"]
+    """What compose says of a replica; all of them are alike but for their addresses."""
+    replicas = [service | {"networks": None} for name, service in services().items() if name != "proxy"]
     assert replicas == 3 * replicas[:1]
     return dict(replicas[0])
 
 
-def services() -> dict[str, Any]:
+def whole() -> dict[str, Any]:
     document: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    found: dict[str, Any] = document["services"]
+    return document
+
+
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = whole()["services"]
     return found
 
 
@@ -116,6 +121,23 @@ def test_the_proxy_knows_the_replicas_and_listens_on_port_8000() -> None:
     assert "/etc/posenc/nginx.conf" in proxy["command"]
     assert int(proxy["user"].partition(":")[0]) > 0
     assert set(proxy["depends_on"]) == {name for name, _ in known}
+
+
+def test_every_name_that_nginx_looks_up_is_a_replicas_own_address() -> None:
+    """Or it does not start where one does not resolve, and never finds one that was made anew."""
+    configuration = (ROOT / "deploy" / "nginx.conf").read_text()
+    found = {name: service["networks"]["default"]["ipv4_address"] for name, service in services().items()}
+    (pool,) = whole()["networks"]["default"]["ipam"]["config"]
+    free = list(ip_network(pool["subnet"]).hosts())[1:]  # The first is the gateway's.
+    assert all(ip_address(address) in free for address in found.values())
+    assert len(set(found.values())) == 4
+    named = services()["proxy"]["extra_hosts"]
+    assert set(re.findall(r"server (\S+):\d+", configuration)) == set(named)
+    assert named == {name: address for name, address in found.items() if name != "proxy"}
+
+
+def test_the_proxy_waits_for_no_replica_to_be_healthy() -> None:
+    assert services()["proxy"]["depends_on"] == [name for name in services() if name != "proxy"]
 
 
 def test_compose_waits_longer_than_the_grace_period() -> None:

@@ -1,11 +1,14 @@
 """The Kubernetes manifests: valid against the published schemas, and saying what the service needs."""
 
+import re
 import subprocess
 from typing import Any
 
 import pytest
 import yaml
+from starlette.routing import Route
 
+from service.main import create_app
 from service.settings import Settings, variable
 from tests.deploy.dockerfile import ROOT
 from tests.tools import program
@@ -73,11 +76,38 @@ def test_probes_and_settings_are_the_services() -> None:
     assert chosen.drain_seconds + chosen.grace_seconds <= pod["terminationGracePeriodSeconds"]
 
 
-def test_the_ingress_shows_neither_metrics_nor_health_and_prometheus_finds_the_pods() -> None:
+def routes() -> list[str]:
+    """The addresses that the service has, with an x for what varies."""
+    app = create_app(Settings())
+    app.state.resources.close()
+    return [re.sub(r"\{[^}]*\}", "x", route.path) for route in app.router.routes if isinstance(route, Route)]
+
+
+def shown(path: str) -> bool:
+    """Whether the Ingress passes a path on: a prefix goes by whole segments."""
     (rule,) = manifest("ingress")["spec"]["rules"]
-    shown = {entry["path"]: entry["pathType"] for entry in rule["http"]["paths"]}
-    assert {path for path, kind in shown.items() if kind == "Prefix"} == {"/v1", "/v2", "/web", "/problems"}
-    assert {path for path, kind in shown.items() if kind == "Exact"} == {"/", "/docs", "/openapi.json"}
+    entries = {entry["path"]: entry["pathType"] for entry in rule["http"]["paths"]}
+    exact = {each for each, kind in entries.items() if kind == "Exact"}
+    prefixes = {each for each, kind in entries.items() if kind == "Prefix"}
+    assert exact | prefixes == set(entries)
+    return path in exact or any(f"{path}/".startswith(f"{each.rstrip('/')}/") for each in prefixes)
+
+
+def test_the_ingress_shows_all_that_the_service_has_but_metrics_and_health() -> None:
+    hidden = {"/metrics", "/health/live", "/health/ready"}
+    assert {path for path in routes() if not shown(path)} == hidden
+    assert not shown("/health")
+
+
+def test_the_ingress_shows_nothing_that_the_service_has_not() -> None:
+    (rule,) = manifest("ingress")["spec"]["rules"]
+    known = routes()
+    for entry in rule["http"]["paths"]:
+        below = f"{entry['path']}/" if entry["pathType"] == "Prefix" else entry["path"]
+        assert any(f"{path}/".startswith(below) for path in known), entry
+
+
+def test_prometheus_finds_the_pods() -> None:
     annotations = manifest("deployment")["spec"]["template"]["metadata"]["annotations"]
     assert annotations["prometheus.io/path"] == "/metrics"
     assert annotations["prometheus.io/port"] == "8000"

@@ -32,6 +32,8 @@ REFUSED = {
     "metrics": (b"GET /metrics HTTP/1.1\r\n%s\r\n" % HOST, "not-found"),
     "metrics as a page": (b"GET /./metrics?a.html HTTP/1.1\r\n%s\r\n" % HOST, "not-found"),
     "its own page": (b"GET /-refused HTTP/1.1\r\n%s\r\n" % HOST, "not-found"),
+    "no probe": (b"GET /health HTTP/1.1\r\n%s\r\n" % HOST, "not-found"),
+    "no probe's folder": (b"GET /health/ HTTP/1.1\r\n%s\r\n" % HOST, "not-found"),
     "TRACE": (b"TRACE / HTTP/1.1\r\n%s\r\n" % HOST, "method-not-allowed"),
     "a long address": (b"GET /%s HTTP/1.1\r\n%s\r\n" % (b"a" * 10_000, HOST), "uri-too-long"),
     "a longer address": (b"GET /%s HTTP/1.1\r\n%s\r\n" % (b"a" * 40_000, HOST), "uri-too-long"),
@@ -135,6 +137,20 @@ def test_a_host_that_replicas_do_not_go_by_gets_nothing_that_is_kept(tmp_path: P
         target = b"GET http://%s" + TABLE.encode() + b" HTTP/1.1\r\nHost: %s\r\n\r\n"
         assert sent(proxy, target % (b"evil.example", b"a.example")).status == 421
         assert get(proxy, "/health/ready", {"Host": "evil.example"}).status == 200
+
+
+@pytest.mark.parametrize(("allowed", "status"), [("", 200), ("a.example", 421)])
+def test_who_names_no_host_in_http_1_0_is_answered_as_by_a_replica(allowed: str, status: int, tmp_path: Path) -> None:
+    """Kept or not, with a condition or without."""
+    with contextlib.ExitStack() as stack:
+        ports = [stack.enter_context(serving(allowed_hosts=allowed)).port for _ in range(3)]
+        proxy = stack.enter_context(proxied(ports, tmp_path))
+        assert get(proxy, TABLE, {"Host": "a.example"}).status == 200
+        for more in (b"", b"", b'If-None-Match: "other"\r\n', b"Range: bytes=1-9\r\n"):
+            request = b"GET %s HTTP/1.0\r\n%s\r\n" % (TABLE.encode(), more)
+            direct, passed = sent(ports[0], request), sent(proxy, request)
+            assert direct.status == passed.status == (206 if status == 200 and b"Range" in more else status)
+            assert passed.body == direct.body or status == 421
 
 
 def test_a_large_body_is_refused_before_it_comes(tmp_path: Path) -> None:
