@@ -5,14 +5,17 @@ glibc keeps what is freed between blocks that are still in use, for the next ans
 """
 
 import ctypes
+import math
 import sys
 from collections.abc import Callable
 
 # So long the process must have been at rest: less than a tenth of a core.
 REST_SECONDS = 5.0
 MOST_AT_REST = 0.5
-# What freed nothing to speak of: less work than this, in seconds of a core.
+# What freed nothing to speak of: less work than this, in seconds of a core. But clients may have left meanwhile that
+# waited with their answers, which takes next to no work: so after a while it is done anyway.
 LEAST_WORK = 0.5
+AGAIN_SECONDS = 60.0
 
 
 def giving_back() -> Callable[[], object] | None:
@@ -30,6 +33,7 @@ class Heap:
         self._give_back = give_back
         self._next = 0.0
         self._seen = self._given = 0.0
+        self._given_at = math.inf
 
     def watch(self, used: float, now: float) -> Callable[[], object] | None:
         """What is to be called now, which is nothing as a rule."""
@@ -37,7 +41,7 @@ class Heap:
             return None
         self._next = now + REST_SECONDS
         at_rest, self._seen = used - self._seen < MOST_AT_REST, used
-        if not at_rest or used - self._given < LEAST_WORK:
+        if not at_rest or used - self._given < LEAST_WORK * (now - self._given_at < AGAIN_SECONDS):
             return None
-        self._given = used
+        self._given, self._given_at = used, now
         return self._give_back

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.heap import LEAST_WORK, MOST_AT_REST, REST_SECONDS, Heap, giving_back
+from service.heap import AGAIN_SECONDS, LEAST_WORK, MOST_AT_REST, REST_SECONDS, Heap, giving_back
 from service.server import Server
 from tests.clients import on_port, settings
 from tests.live import wait_until
@@ -25,6 +25,13 @@ def test_it_is_given_back_once_after_work() -> None:
     assert call is not None
     call()
     assert given == ["back"]
+
+
+def test_it_is_given_back_again_after_a_while() -> None:
+    """Clients that leave take no work worth mentioning, and may leave much behind."""
+    heap, work = Heap(lambda: None), 2 * LEAST_WORK
+    times = (0.0, 10.0, 20.0, AGAIN_SECONDS + 9, AGAIN_SECONDS + 15, AGAIN_SECONDS + 30)
+    assert [heap.watch(work, time) is not None for time in times] == [False, True, False, False, True, False]
 
 
 def test_libraries_without_it_keep_what_they_have(monkeypatch: pytest.MonkeyPatch) -> None:

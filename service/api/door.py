@@ -116,11 +116,13 @@ class Door:
         self.gate.answered(account, admitted, target, client_of(scope))
 
     def _ready(self, method: str, target: bytes, noted: Mapping[bytes, bytes]) -> tuple[Head, Body, str] | None:
+        if not _NOT_REPEATED.isdisjoint(noted):
+            return None
         replies = self.resources.replies
         known = replies.by_address(target)
         if known is None:
             known = replies.by_address((target, accepted(noted.get(b"accept-encoding"))))
-        if known is None or not _NOT_REPEATED.isdisjoint(noted):
+        if known is None:
             return None
         reply, pinned = known
         answer = reply.to(method, noted.get(b"if-none-match"), pinned)

@@ -1,8 +1,11 @@
 """Clients that take their answer too slowly: they are cut, so that they do not hold memory and descriptors for ever."""
 
 import asyncio
+import fcntl
 import socket
 import struct
+import sys
+import termios
 from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -19,15 +22,16 @@ AT_ONCE = struct.pack("ii", 1, 0)
 class Watching(HttpToolsProtocol):
     """A connection whose reader is timed from when what was written piles up until it is taken.
 
-    Nothing more is written meanwhile, so what the reader took is what the pile lost. What the kernels of both sides
-    hold counts as taken, and the reader's gives it what it holds before it tells of the cut.
+    Nothing more is written meanwhile, so what the reader took is what the pile lost: that of the transport and that of
+    the kernel, which takes no more before a third of its own is gone. What the reader's kernel holds counts as taken,
+    and the reader is given it before it hears of the cut.
     """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.configuration = cast("Config", self.config)
         self.answer_idle_seconds = self.configuration.settings.answer_idle_seconds
-        self.untaken = 0
+        self.untaken = self.unread = 0
         self.reader_timer: asyncio.TimerHandle | None = None
 
     def pause_writing(self) -> None:
@@ -50,15 +54,24 @@ class Watching(HttpToolsProtocol):
 
     def _watch_reader(self) -> None:
         self.untaken = self.transport.get_write_buffer_size()
+        self.unread = self.untaken + self._unsent()
         self.reader_timer = self.loop.call_later(self.answer_idle_seconds, self._look_at_reader)
 
     def _look_at_reader(self) -> None:
-        taken = self.untaken - self.transport.get_write_buffer_size()
+        taken = self.unread - self.transport.get_write_buffer_size() - self._unsent()
         if taken < least_bytes(self.answer_idle_seconds):
             self.reader_timer = None
             self._cut()
         else:
             self._watch_reader()
+
+    def _unsent(self) -> int:
+        """Bytes that the kernel holds for this reader, where it tells."""
+        try:
+            told = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+        except (OSError, ValueError):
+            return 0
+        return int.from_bytes(told, sys.byteorder)
 
     def _cut(self) -> None:
         """Drop what the kernel holds for this reader too, which may be megabytes: it would go on offering them."""

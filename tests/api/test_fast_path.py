@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, example, given
@@ -239,3 +240,15 @@ def test_bounds_hold_for_what_is_known(direct: HttpClient) -> None:
     options: dict[str, Any] = {"headers": {"x-long": "y" * 40000}}
     refused(direct.get(SMALL, **options), "header-fields-too-large")
     refused(direct.get(SMALL + "&x=" + "y" * 9000), "uri-too-long")
+
+
+@pytest.mark.parametrize("fields", [{"Range": "bytes=0-9"}, {"If-Match": "*"}])
+def test_what_the_cache_does_not_answer_is_no_use_of_it(direct: HttpClient, fields: dict[str, str]) -> None:
+    target = "/v1/encodings/sinusoidal.npy?length=4&dim=8"
+    direct.get(target)
+    replies = direct.resources.replies
+    with mock.patch.object(replies, "by_address", wraps=replies.by_address) as asked:
+        assert direct.get(target, headers=fields).status_code in (200, 206)
+        asked.assert_not_called()
+        direct.get(target)
+        asked.assert_called()

@@ -147,6 +147,27 @@ def test_a_reader_who_takes_its_time_gets_all(server: Client, target: str, last:
     assert size >= expected
 
 
+def test_a_reader_for_whom_the_kernel_holds_enough_is_not_cut(server: Client) -> None:
+    """The kernel takes more of an answer only when a third of what it holds is gone, megabytes; what it gave counts."""
+    with closing(connected(server)) as client:
+        client.sendall(ask(STREAMED, last=False))
+        for _ in range(25):
+            assert client.recv(3000)
+            time.sleep(0.1)
+        assert server.connections == 1
+
+
+def test_what_the_kernel_does_not_tell_is_not_counted(server: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> bytes:
+        raise OSError
+
+    monkeypatch.setattr("fcntl.ioctl", refused)
+    with closing(connected(server)) as client:
+        client.sendall(ask(STREAMED, last=False))
+        assert client.recv(100)
+        wait_until(lambda: server.connections == 0)
+
+
 def test_an_answer_that_nobody_takes_does_not_keep_its_connection(server: Client) -> None:
     """The last answer of a connection was written whole, and the connection is to close when it is taken."""
     assert server.get(LARGE).status_code == 200
