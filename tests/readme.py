@@ -16,6 +16,7 @@ from service.models.catalogue import entries
 from service.models.known import model_type
 from service.settings import Settings, flag, show_default, variable
 from tests import gallery
+from tests.benchmarks import replicas
 
 ROOT = Path(__file__).parents[1]
 PATH = ROOT / "README.md"
@@ -162,6 +163,7 @@ TABLES = {
     "models": models_table,
     "conventions": conventions_table,
     "gallery": gallery.section,
+    "replicas": replicas.table,
 }
 
 

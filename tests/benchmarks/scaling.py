@@ -4,8 +4,7 @@
 
 Needs wrk and nginx. Measured: a table of 200 KB (400 x 128 float32), asked of the service and of the project's own
 nginx.conf before it, both by processor time, so that a busy machine does not matter. Then what replicas hold together,
-and how often the proxy has an answer for clients who send different headers. The rest is arithmetic, and says which of
-its assumptions gives way first.
+and how often the proxy has an answer for clients who send different headers. The rest is arithmetic (replicas.py).
 """
 
 import argparse
@@ -15,11 +14,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks.load import Ask, load
 from tests.benchmarks.machine import machine
+from tests.benchmarks.replicas import Measured, table
 from tests.benchmarks.servers import SERVICE, Running, first_answer, free_port, running
 from tests.deploy.proxied import get, written
 from tests.tools import program
@@ -27,23 +26,8 @@ from tests.tools import program
 TABLE = "/v1/encodings/sinusoidal.npy?length=400&dim=128"
 # At positions that no other request had.
 COLD = TABLE + "&offset=@000"
-BYTES = 400 * 128 * 4 + 128
 KEYS = 300
 AGENTS = 300
-REPLICAS = (1, 3, 10, 100, 1000)
-SHARES = (0.0, 0.9, 0.99)
-NETWORK_BYTES = 10e9 / 8  # of a machine with 10 Gbit/s
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Requests for each second of one core: the service's when it computes and when it knows; the proxy's when it asks
-    the service and when it knows."""
-
-    cold: float
-    known: float
-    passed: float
-    hit: float
 
 
 @contextmanager
@@ -105,27 +89,6 @@ def hit_share() -> float:
     return found.count("HIT") / AGENTS
 
 
-def by_proxy_core(found: Measured, share: float) -> float:
-    """Requests a second that one core of a proxy answers, if it knows that share of them."""
-    return 1 / (share / found.hit + (1 - share) / found.passed)
-
-
-def model(found: Measured) -> list[str]:
-    """For every number of replicas of one core: requests a second by hit share, and the cores of proxies they need."""
-    network = NETWORK_BYTES / BYTES
-    head = "| replicas | " + " | ".join(f"{share:.0%} known to the proxy" for share in SHARES) + " |"
-    lines = [head, "|---|" + "---|" * len(SHARES)]
-    for count in REPLICAS:
-        cells = []
-        for share in SHARES:
-            rate = count * found.cold / (1 - share)
-            cores, links = rate / by_proxy_core(found, share), rate / network
-            needed = f"{max(1, -(-cores // 1)):,.0f} proxy cores, {max(1, -(-links // 1)):,.0f} links"
-            cells.append(f"{rate:,.0f}/s, {needed}")
-        lines.append(f"| {count:,} | " + " | ".join(cells) + " |")
-    return lines
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5)
@@ -140,8 +103,8 @@ def main() -> None:
     print(f"hit share over {AGENTS} clients with headers of their own: {hit_share():.1%}")
     one, three = resident_after(1), resident_after(3)
     print(f"memory that three replicas fill, beside one: {three / one:.2f} times ({three >> 20} and {one >> 20} MiB)\n")
-    print("\n".join(model(found)))
-    print(f"\n{time.perf_counter() - began:.0f} s, load {os.getloadavg()[0]:.1f}")
+    print(table(found))
+    print(f"{time.perf_counter() - began:.0f} s, load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from service.machine import SLACK, fitted
 from service.settings import Settings, variable
 from tests.deploy.dockerfile import ROOT, Instruction, build_and_final, read_stages
+from tests.deploy.sizes import taken
 
 BUILD, FINAL = build_and_final()
 
@@ -138,6 +140,18 @@ def test_every_name_that_nginx_looks_up_is_a_replicas_own_address() -> None:
 
 def test_the_proxy_waits_for_no_replica_to_be_healthy() -> None:
     assert services()["proxy"]["depends_on"] == [name for name in services() if name != "proxy"]
+
+
+def test_three_replicas_and_the_proxy_fit_a_machine_of_4_gb() -> None:
+    """Beside its own system; and a replica fits itself to what it may take, with room for work."""
+    sizes = {name: service["mem_limit"] for name, service in services().items()}
+    assert {size[-1] for size in sizes.values()} == {"M"}
+    limits = {name: int(size[:-1]) << 20 for name, size in sizes.items()}
+    assert (len(limits), sum(limits.values()) < 3.4e9) == (4, True)
+    limit = limits["posenc-1"]
+    found = fitted(Settings(), limit, 2)
+    assert taken(found) <= SLACK * limit
+    assert found.memory_bytes >= 200 << 20
 
 
 def test_compose_waits_longer_than_the_grace_period() -> None:

@@ -8,11 +8,14 @@ import pytest
 import yaml
 from starlette.routing import Route
 
+from service.machine import SLACK, fitted
 from service.main import create_app
 from service.settings import Settings, variable
-from tests.deploy.dockerfile import ROOT
+from tests.deploy.dockerfile import ROOT, build_and_final
+from tests.deploy.sizes import taken
 from tests.tools import program
 
+_, FINAL = build_and_final()
 FOLDER = ROOT / "deploy" / "kubernetes"
 NAMES = ("deployment", "service", "ingress", "horizontal-pod-autoscaler", "pod-disruption-budget", "network-policy")
 
@@ -51,6 +54,10 @@ def test_the_pod_is_locked_down() -> None:
     pod = manifest("deployment")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] is True
+    user, _, group = FINAL.one("USER").value.partition(":")
+    assert int(user) > 0 < int(group)
+    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsGroup"]) == (int(user), int(group))
+
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod["automountServiceAccountToken"] is False
     assert container["securityContext"] == {
@@ -71,9 +78,12 @@ def test_probes_and_settings_are_the_services() -> None:
     given = {each["name"]: each["value"] for each in container["env"]}
     known = {variable(name): name for name in Settings.model_fields}
     chosen = Settings.model_validate({known[name]: value for name, value in given.items()})
-    held = chosen.memory_bytes + chosen.table_cache_bytes + chosen.reply_cache_bytes
-    assert held < 1.2 * 1024**3  # of the 1.5 GiB that the pod may take
-    assert chosen.drain_seconds + chosen.grace_seconds <= pod["terminationGracePeriodSeconds"]
+    limit = container["resources"]["limits"]["memory"]
+    assert limit.endswith("Mi")
+    bytes_limit = int(limit.removesuffix("Mi")) << 20
+    assert taken(fitted(chosen, bytes_limit, 2)) <= SLACK * bytes_limit
+    # In which it drains, too.
+    assert chosen.drain_seconds < chosen.grace_seconds < pod["terminationGracePeriodSeconds"]
 
 
 def routes() -> list[str]:

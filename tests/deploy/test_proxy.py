@@ -12,6 +12,7 @@ import pytest
 
 from service.access import new_key
 from service.api.limits import Crowd
+from service.api.schemes import EXTENSIONS
 from tests.deploy.proxied import ALLOWED, Held, Replica, Reply, get, proxied, serving, written
 from tests.live import free_port, wait_until
 from tests.tools import program
@@ -106,6 +107,19 @@ def test_a_client_that_forbids_gzip_gets_none(replica: str | None, three: list[H
         for form in FORBIDDEN:
             reply = get(proxy, WORDS, {"Accept-Encoding": form})
             assert (reply.status, reply.headers["Content-Encoding"], reply.body[:1]) == (200, None, b"{"), form
+
+
+@pytest.mark.parametrize("extension", ["", *(f".{name}" for name in EXTENSIONS)])
+def test_what_the_service_does_not_code_is_kept_once(extension: str, three: list[Held], tmp_path: Path) -> None:
+    path = f"/v1/encodings/sinusoidal{extension}?length=64&dim=8"
+    gzip = {"Accept-Encoding": "gzip"}
+    coding = get(three[0].port, path, gzip).headers["Content-Encoding"]
+    with proxied([each.port for each in three], tmp_path) as proxy:
+        assert get(proxy, path).status == 200
+        other = get(proxy, path, gzip)
+        assert (other.status, other.headers["Content-Encoding"]) == (200, coding)
+        assert other.cached == ("MISS" if coding else "HIT")
+        assert len(kept(tmp_path)) == (2 if coding else 1)
 
 
 def test_metrics_are_not_public_and_every_request_keeps_its_own_id(three: list[Held], tmp_path: Path) -> None:
@@ -303,6 +317,25 @@ def test_what_is_known_is_answered_when_all_replicas_are_gone(replicas: list[Rep
             each.stop(signal.SIGKILL)
         assert get(proxy, TABLE).body == first.body
         assert get(proxy, f"{TABLE}&base=7").status == 503
+
+
+def test_what_is_known_without_a_coding_is_answered_to_who_takes_gzip_when_all_are_gone(
+    replicas: list[Replica], tmp_path: Path
+) -> None:
+    gzip = {"Accept-Encoding": "gzip"}
+    with proxied([each.port for each in replicas], tmp_path) as proxy:
+        plain, file = get(proxy, WORDS), get(proxy, TABLE, gzip)
+        only_coded = get(proxy, f"{WORDS}&base=7", gzip)
+        assert (plain.status, file.status, only_coded.headers["Content-Encoding"]) == (200, 200, "gzip")
+        for each in replicas:
+            each.stop(signal.SIGKILL)
+        for _ in range(2):
+            found = get(proxy, WORDS, gzip)
+            assert (found, found.headers["Content-Encoding"]) == (Reply(200, plain.body, "HIT"), None)
+            assert get(proxy, TABLE) == Reply(200, file.body, "HIT")
+        # In gzip alone it is of no use to others; nor are answers to whoever has a key.
+        assert get(proxy, f"{WORDS}&base=7").status == 503
+        assert get(proxy, WORDS, gzip | {"Authorization": "Bearer any"}).status == 503
 
 
 def test_what_was_known_is_answered_too_when_it_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
