@@ -169,23 +169,24 @@ def test_a_key_is_neither_logged_nor_repeated(where: str, caplog: pytest.LogCapt
         assert ENTRY.partition(":")[2] not in line
 
 
-def test_digests_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them, whichever is the right one."""
+@pytest.mark.parametrize("place", range(4))
+def test_digests_are_compared_in_constant_time(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, whichever is the right one: those behind it too."""
     compared: list[tuple[bytes, bytes]] = []
 
     def compare(mine: bytes, known: bytes) -> bool:
         compared.append((mine, known))
-        return False
+        return answering and hmac.compare_digest(mine, known)
 
     monkeypatch.setattr(keys_module, "compare_digest", compare)
-    digest, others = sha256(b"k").digest(), [bytes([n]) * 32 for n in range(3)]
-    keys = [("first", digest), *(("other", each) for each in others)]
-    # It alone says which is the right one.
-    assert Keys(keys).name_of(b"Bearer k") is None
-    assert compared == [(digest, known) for _, known in keys]
+    digest, keys = sha256(b"k").digest(), [("other", bytes([n]) * 32) for n in range(3)]
+    keys.insert(place, ("right", digest))
+    for answering, name in ((True, "right"), (False, None)):  # noqa: B007 - it alone says which is the right one
+        compared.clear()
+        assert Keys(keys).name_of(b"Bearer k") == name
+        assert compared == [(digest, known) for _, known in keys]
     monkeypatch.undo()
     assert vars(keys_module)["compare_digest"] is hmac.compare_digest
-    assert Keys(keys).name_of(b"Bearer k") == "first"
 
 
 def test_what_probes_and_pages_need_is_open(keyed: Guarded) -> None:
