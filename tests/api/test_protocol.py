@@ -279,6 +279,25 @@ def test_a_whole_address(scheme: bytes, client: Client) -> None:
     assert client.read(until=b"}").startswith(OK)
 
 
+@pytest.mark.parametrize(
+    ("target", "query"),
+    [
+        (b"http://x", {}),
+        (b"HTTPS://x:80", {}),
+        (b"http://[::1]", {}),
+        (b"http://x?", {}),
+        (b"http://x?a=1&b=/c?", {"a": "1", "b": "/c?"}),
+        (b"http://x/?a=http://y?z", {"a": "http://y?z"}),
+    ],
+)
+def test_a_whole_address_without_a_path_asks_for_the_first_page(
+    target: bytes, query: dict[str, str], client: Client
+) -> None:
+    client.send(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = client.read(until=b"e}")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"path": "/", "query": query, "trailer": False}
+
+
 def test_http_1_0_needs_none(client: Client) -> None:
     client.send(b"GET /health/live HTTP/1.0\r\n\r\n")
     assert client.read().startswith(OK)
