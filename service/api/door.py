@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from starlette.types import Receive, Scope, Send
 
-from service.api.access_log import client_of
 from service.api.answering import Answering
 from service.api.caching import RawHeaders
 from service.api.codings import accepted
@@ -112,7 +111,7 @@ class Door:
             return
         slug = admitted.problem.slug if admitted.problem is not None else ""
         account = Account(found.way, found.route, scope["method"], found.head.status, seconds, size, slug, not untaken)
-        self.gate.answered(account, admitted, target, client_of(scope))
+        self.gate.answered(account, admitted, target, scope)
 
     def _ready(self, method: str, target: bytes, noted: Mapping[bytes, bytes]) -> tuple[Head, Body, str] | None:
         replies = self.resources.replies
@@ -180,7 +179,7 @@ class Door:
             if answering.status == NO_STATUS:
                 waiting.end()
             if "abandoned" not in scope:
-                self.gate.answered(answering.account(), admitted, target_of(scope), client_of(scope))
+                self.gate.answered(answering.account(), admitted, target_of(scope), scope)
 
     async def _answer(self, scope: Scope, receive: Receive, answering: Answering, problem: Problem | None) -> None:
         problem = problem or await self.resources.readiness.refusal(scope)

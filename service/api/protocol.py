@@ -232,8 +232,8 @@ class Protocol(Refusing):
             self.make_last()
 
     def _take_host_from_target(self) -> None:
-        """What a target such as `http://example.org/v1` says goes before the Host field, and a path that it lacks is `/` (RFC 9112,
-        3.2.2)."""
+        """What a target such as `http://example.org/v1` says goes before the Host field, and a path that it lacks is
+        `/` (RFC 9112, 3.2.2)."""
         target = httptools.parse_url(self.url)
         if target.schema and target.schema.lower() not in SCHEMES:
             self._note(bad_target())
