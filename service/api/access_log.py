@@ -45,8 +45,7 @@ class AccessLog:
 
 
 def _is_quiet(account: Account) -> bool:
-    repeated = account.way == "repeated" and not account.problem
-    return repeated or (account.route in QUIET and account.status == 200)
+    return account.way == "repeated" or (account.route in QUIET and account.status == 200)
 
 
 def fields_of(account: Account, admitted: "Admitted", target: bytes, client: str | None) -> dict[str, object]:

@@ -46,7 +46,7 @@ class Found:
     admitted: Admitted
     route: str
     begun: float
-    way: Way = "repeated"
+    way: Way
 
 
 def address_of(scope: Scope, *, coded: bool) -> Address:
@@ -92,11 +92,14 @@ class Door:
             return self._turned_away(scope, target, noted, begun)
         head, body, route = ready
         admitted = self.gate.admit(scope, noted)
+        way: Way = "repeated"
         if admitted.problem is not None:
             head, body = _refusal(admitted.problem, admitted.request_id.decode("ascii"), method)
+            # As where the address is not known here: whether it is, is nothing that a refusal tells.
+            route, way = UNROUTED, "early"
         if self.gate.keyed:
             head = Head(head.status, self.gate.kept_by(head.lines))
-        return Found(head, body, admitted, route, begun)
+        return Found(head, body, admitted, route, begun, way)
 
     def sent(self, scope: Scope, target: bytes, found: Found, untaken: int = 0) -> None:
         """To be called once that answer was given to the socket, or once the client has left with so many bytes of it
@@ -184,6 +187,7 @@ class Door:
     async def _answer(self, scope: Scope, receive: Receive, answering: Answering, problem: Problem | None) -> None:
         problem = problem or await self.resources.readiness.refusal(scope)
         if problem is not None:
+            answering.way = "early"
             await send_problem(problem, scope, answering)
             return
         try:

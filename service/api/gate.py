@@ -84,7 +84,7 @@ class Gate:
     @property
     def counts(self) -> Counter[tuple[Way, int]]:
         """The number of answers by way and status: `repeated` from the cache of replies, `made` by the app, `early`
-        refused by the protocol."""
+        refused before that was asked."""
         counts: Counter[tuple[Way, int]] = Counter()
         for (way, _, _, status), answers in list(self.meters.answers.items()):
             counts[way, status] += answers.times.count

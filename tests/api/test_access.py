@@ -245,7 +245,7 @@ def test_every_kind_of_request_counts(kind: str, limited: Guarded) -> None:
         assert fields(answer, "Retry-After") == ["N"]
         assert fields(answer, "Cache-Control") == ["no-store"]
     if kind in AT_ONCE:
-        assert limited.repeated == before + burst + 2
+        assert limited.repeated == before + burst
     probes = [asked("GET", path, who) for path in ("/health/live", "/health/ready")]
     assert statuses(limited.answers(*probes)) == [200, 200]
 
@@ -260,6 +260,27 @@ def test_who_a_client_is_is_said_by_trusted_proxies_alone(limited: Guarded) -> N
 
 def test_an_unlimited_server_counts_nothing(named: Guarded) -> None:
     assert statuses(named.answers(*[sent("hit")] * 200)) == [200] * 200
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refusal_is_counted_as_one_whether_its_address_is_known_or_not(
+    kind: str, keyed: Guarded, named: Guarded, limited: Guarded
+) -> None:
+    """Else the share of hits would rise with every guess at a key."""
+    asker = "X-Forwarded-For: 198.51.100." + str(list(KINDS).index(kind))
+    limited.answers(*[sent("hit", asker)] * len(KINDS))
+    for server, request, status in (
+        (keyed, sent(kind), 401),
+        (named, sent(kind).replace(b"Host: last", b"Host: other").replace(b"http://last", b"http://other"), 421),
+        (limited, sent(kind, asker), 429),
+    ):
+        before = [dict(gate.meters.answers) for gate in server.gates]
+        counts = [gate.counts for gate in server.gates]
+        assert statuses(server.answers(request)) == [status]
+        for gate, known, count in zip(server.gates, before, counts, strict=True):
+            assert (gate.counts - count)["early", status] == 1
+            kinds = {(way, route) for way, route, _, code in {*gate.meters.answers, *known} if code == status}
+            assert kinds == {("early", "unrouted")}
 
 
 def test_a_quota_is_a_keys_and_without_one_an_addresss() -> None:

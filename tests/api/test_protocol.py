@@ -532,7 +532,7 @@ def test_a_connection_that_rests_is_closed_and_one_that_works_is_not(server: Liv
 @pytest.mark.parametrize(("body", "way"), [((), "write"), ((bytes(JOINED_BYTES + 1),), "writelines")])
 def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live, body: Body, way: str) -> None:
     door = create_autospec(Door)
-    door.find.return_value = Found(Head(200, b""), body, Admitted(b"id", None, b"", None), "", 0.0)
+    door.find.return_value = Found(Head(200, b""), body, Admitted(b"id", None, b"", None), "", 0.0, "repeated")
     for closing in (False, True):
         protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
         protocol.transport = transport = create_autospec(Transport)
