@@ -89,7 +89,8 @@ def create_app(settings: Settings) -> Service:
     if settings.metrics == "on":
         metrics.install(app, resources, settings.workers)
     docs.install(app, settings.docs, settings.explorer)
-    explained.install(app, resources)
+    if settings.explorer == "on":
+        explained.install(app, resources)
     routes = [route for route in app.router.routes if isinstance(route, Route)]
     app.door = Door(Directory(app.framework, routes, schemes.EXTENSIONS), resources)
     app.door.routes = {route.endpoint: route_label(route.path) for route in routes}
