@@ -19,7 +19,10 @@ def unused() -> int | None:
     if sys.platform == "win32":
         return None
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if limit == resource.RLIM_INFINITY else limit - len(os.listdir("/dev/fd"))
+    try:
+        return None if limit == resource.RLIM_INFINITY else limit - len(os.listdir("/dev/fd"))
+    except OSError:  # on Linux it leads into /proc, which a sandbox may lack
+        return None
 
 
 class Descriptors:

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from service.access import read_networks
 from service.api import (
     advice,
     bundle,
@@ -25,6 +26,7 @@ from service.api import (
 from service.api.access import gate_of
 from service.api.access_log import AccessLog
 from service.api.bodies import Limits
+from service.api.clients import Clients
 from service.api.directory import Directory
 from service.api.door import Door
 from service.api.limits import Budget
@@ -87,7 +89,8 @@ def create_app(settings: Settings) -> Service:
     if settings.metrics == "on":
         metrics.install(app, resources, settings.workers)
     docs.install(app, settings.docs, settings.explorer)
-    explained.install(app, resources)
+    if settings.explorer == "on":
+        explained.install(app, resources)
     routes = [route for route in app.router.routes if isinstance(route, Route)]
     app.door = Door(Directory(app.framework, routes, schemes.EXTENSIONS), resources)
     app.door.methods = lambda path: refusals.methods_at(routes, path)
@@ -98,7 +101,7 @@ def create_app(settings: Settings) -> Service:
 def make_resources(settings: Settings) -> Resources:
     """What the handlers share, as large as the settings say."""
     gate, threads = gate_of(settings), settings.threads or cores()
-    gate.access_log = AccessLog(settings.access_log)
+    gate.access_log = AccessLog(settings.access_log, Clients(read_networks(settings.trusted_proxies)).address)
     return Resources(
         gate=gate,
         result_bytes=settings.result_bytes,

@@ -137,8 +137,12 @@ class Settings(BaseSettings):
         default="info", description="least severe message that is logged"
     )
     metrics: Literal["on", "off"] = Field(default="on", description="serve /metrics for Prometheus")
-    docs: Literal["on", "off"] = Field(default="on", description="serve /docs and /openapi.json")
-    explorer: Literal["on", "off"] = Field(default="on", description="serve the explorer, the page at /")
+    docs: Literal["on", "off"] = Field(
+        default="on", description="serve /docs and /openapi.json, and what belongs to them"
+    )
+    explorer: Literal["on", "off"] = Field(
+        default="on", description="serve the explorer at /, and what explains: /schemes, /conventions"
+    )
     root_path: Annotated[str, Field(pattern=r"^(/[!-~&&[^/?#]]+)*$")] = Field(
         default="", description="path prefix that a proxy in front strips, such as /posenc"
     )

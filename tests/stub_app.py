@@ -76,6 +76,7 @@ def create_app(settings: Settings) -> Starlette:
         "/health/live": live,
         "/health/ready": ready,
         "/slow": slow,
+        "/": asked,
         "/asked/{rest:path}": asked,
         "/big": big,
     }

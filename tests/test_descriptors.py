@@ -1,8 +1,10 @@
 """The word in the log when descriptors run out."""
 
 import logging
+import os
 import resource
 import sys
+from typing import NoReturn
 
 import pytest
 
@@ -18,6 +20,14 @@ def test_they_are_counted_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
     assert unused() is None
     monkeypatch.setattr(sys, "platform", "win32")
+    assert unused() is None
+
+
+def test_without_proc_there_is_no_telling(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: str) -> NoReturn:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "listdir", missing)
     assert unused() is None
 
 

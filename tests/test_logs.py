@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from service import logs
 from service.logs import Json, Text, configure_logging, escaped
+from service.main import create_app
 from tests.clients import Client, in_process, settings
 from tests.live import Client as Wire
-from tests.live import answering, free_port, wait_until
+from tests.live import answering, free_port, live, wait_until
 
 SMALL = "/v1/encodings/sinusoidal.npy?length=3&dim=4"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -172,6 +173,40 @@ def test_a_refusal_names_its_problem_and_no_query_is_logged(logging_all: Client)
     assert (line["status"], line["problem"], line["bytes"] > 0) == (422, "invalid-parameters", True)
     assert re.fullmatch(r"[0-9a-f]{12}-[0-9a-f]+", line["request_id"])
     assert "trace_id" not in line
+
+
+ASKED = {
+    "made": f"GET {SMALL} HTTP/1.1\r\nHost: x\r\n{{}}Connection: close\r\n\r\n",
+    "repeated": f"GET {SMALL} HTTP/1.1\r\nHost: x\r\n{{}}Connection: close\r\n\r\n",
+    "early": "GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n{}\r\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("trusted", "forwarded", "client"),
+    [
+        ("127.0.0.0/8, 10.0.0.0/8", ("192.0.2.1, 203.0.113.9:4711", "10.0.0.1"), "203.0.113.9"),
+        ("127.0.0.0/8", ("2001:db8:1:2:3::4",), "2001:db8:1:2:3::4"),  # all of it, though its network has one quota
+        ("127.0.0.0/8", ("unknown",), "127.0.0.1"),
+        ("127.0.0.0/8", (), "127.0.0.1"),
+        ("", ("203.0.113.9",), "127.0.0.1"),
+        ("10.0.0.0/8", ("203.0.113.9",), "127.0.0.1"),
+    ],
+)
+def test_the_client_is_whom_trusted_proxies_name(trusted: str, forwarded: tuple[str, ...], client: str) -> None:
+    chosen = settings(port=0, access_log="all", trusted_proxies=trusted)
+    fields = "".join(f"X-Forwarded-For: {each}\r\n" for each in forwarded)
+    with live(create_app(chosen), chosen) as server, kept() as lines:
+        for each in ASKED.values():
+            with Wire(server.port) as wire:
+                wire.send(each.format(fields).encode())
+                wire.read()
+        with Wire(server.port) as wire:
+            wire.send(b"\x16\r\n")
+            wire.read()
+        wait_until(lambda: len(lines) == 4)
+    said = [(line["way"], line["client"]) for line in map(json.loads, lines)]
+    assert said == [*((way, client) for way in ASKED), ("early", "127.0.0.1")]
 
 
 WHICH = {"off": [], "misses": ["/v1/biases/alibi-slopes", "/nothing", "/health/ready"], "all": None}

@@ -5,6 +5,7 @@ should not have put there, and a line is one line whatever was sent.
 """
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote_to_bytes
 
@@ -29,22 +30,22 @@ log = logging.getLogger("posenc.access")
 class AccessLog:
     """`misses` are the requests whose answer had to be made, or was refused; `all` has repeated answers too."""
 
-    def __init__(self, which: Which) -> None:
+    def __init__(self, which: Which, client_of: Callable[[Scope], str | None]) -> None:
         self.which = which
+        self.client_of = client_of
         self.has_hits = which == "all"
 
-    def write(self, account: Account, admitted: "Admitted", target: bytes, client: str | None) -> None:
-        """The line of a request, if it has one."""
+    def write(self, account: Account, admitted: "Admitted", target: bytes, scope: Scope) -> None:
+        """The line of a request, if it has one; of the scope only the client and the headers are looked at."""
         if self.which == "off" or (self.which == "misses" and _is_quiet(account)):
             return
         if log.isEnabledFor(logging.INFO):
-            fields = fields_of(account, admitted, target, client)
+            fields = fields_of(account, admitted, target, self.client_of(scope))
             log.info("%s %s %s", fields["method"], fields["path"], fields["status"], extra={"fields": fields})
 
 
 def _is_quiet(account: Account) -> bool:
-    repeated = account.way == "repeated" and not account.problem
-    return repeated or (account.route in QUIET and account.status == 200)
+    return account.way == "repeated" or (account.route in QUIET and account.status == 200)
 
 
 def fields_of(account: Account, admitted: "Admitted", target: bytes, client: str | None) -> dict[str, object]:
@@ -86,9 +87,3 @@ def shown(target: bytes) -> str:
         path = redacted(plain).encode("latin-1")
     text = "".join(chr(byte) if 32 < byte < 127 else f"\\x{byte:02x}" for byte in path[:MOST_PATH])
     return text if len(path) <= MOST_PATH else text + "..."
-
-
-def client_of(scope: Scope) -> str | None:
-    """The address that the connection comes from."""
-    client = scope.get("client")
-    return None if client is None else str(client[0])

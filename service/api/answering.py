@@ -7,7 +7,7 @@ from starlette.types import Message, Scope, Send
 
 from service.api.caching import RawHeaders
 from service.api.gate import Admitted, Gate
-from service.api.meters import NO_STATUS, UNROUTED, Account
+from service.api.meters import NO_STATUS, UNROUTED, Account, Way
 from service.api.reply_cache import headers_of, lines_of
 
 
@@ -30,6 +30,7 @@ class Answering:
         self.admitted = admitted
         self.routes = routes
         self.begins = begins
+        self.way: Way = "made"
         self.status = NO_STATUS
         self.size = 0
         self.ended = False
@@ -54,7 +55,7 @@ class Answering:
         """What is to be said of it."""
         scope = self.scope
         return Account(
-            "made",
+            self.way,
             self.routes.get(scope.get("endpoint"), UNROUTED),
             scope["method"],
             self.status,

@@ -11,6 +11,7 @@ from service.api.gate import Noted
 
 # Whoever has one address of IPv6 has as many as they like, of one network of this size at least.
 ONE_CLIENTS_PREFIX = 64
+FORWARDED_FOR = b"x-forwarded-for"
 
 
 class Clients:
@@ -21,17 +22,27 @@ class Clients:
 
     def name(self, scope: Scope, noted: Noted) -> str:
         """The same for all requests of one client; the address alone of IPv4, the network of IPv6."""
+        return _network(self._place(scope, noted.get(FORWARDED_FOR, b"")))
+
+    def address(self, scope: Scope) -> str | None:
+        """The whole address by which that name goes, for the log; the header is looked through here, for few requests
+        have a line."""
+        said = b",".join(value for name, value in scope["headers"] if name == FORWARDED_FOR) if self._trusted else b""
+        place = self._place(scope, said)
+        return str(_read(place) or place) or None
+
+    def _place(self, scope: Scope, forwarded_for: bytes) -> str:
         peer = scope.get("client")
-        place = peer[0] if peer else ""
+        place: str = peer[0] if peer else ""
         if not self._trusted:
-            return _network(place)
-        hops = noted.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
+            return place
+        hops = forwarded_for.decode("latin-1").split(",")
         while hops and self._is_trusted(place):
             said = _without_port(hops.pop().strip()[:64])
             if _read(said) is None:
                 break
             place = said
-        return _network(place)
+        return place
 
     def _is_trusted(self, place: str) -> bool:
         address = _read(place)

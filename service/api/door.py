@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from starlette.types import Receive, Scope, Send
 
-from service.api.access_log import client_of
 from service.api.answering import Answering
 from service.api.caching import RawHeaders
 from service.api.codings import accepted
@@ -47,7 +46,7 @@ class Found:
     admitted: Admitted
     route: str
     begun: float
-    way: Way = "repeated"
+    way: Way
 
 
 def address_of(scope: Scope, *, coded: bool) -> Address:
@@ -94,11 +93,14 @@ class Door:
             return self._turned_away(scope, target, noted, begun)
         head, body, route = ready
         admitted = self.gate.admit(scope, noted)
+        way: Way = "repeated"
         if admitted.problem is not None:
             head, body = _refusal(admitted.problem, admitted.request_id.decode("ascii"), method)
+            # As where the address is not known here: whether it is, is nothing that a refusal tells.
+            route, way = UNROUTED, "early"
         if self.gate.keyed:
             head = Head(head.status, self.gate.kept_by(head.lines))
-        return Found(head, body, admitted, route, begun)
+        return Found(head, body, admitted, route, begun, way)
 
     def sent(self, scope: Scope, target: bytes, found: Found, untaken: int = 0) -> None:
         """To be called once that answer was given to the socket, or once the client has left with so many bytes of it
@@ -113,7 +115,7 @@ class Door:
             return
         slug = admitted.problem.slug if admitted.problem is not None else ""
         account = Account(found.way, found.route, scope["method"], found.head.status, seconds, size, slug, not untaken)
-        self.gate.answered(account, admitted, target, client_of(scope))
+        self.gate.answered(account, admitted, target, scope)
 
     def _ready(self, method: str, target: bytes, noted: Mapping[bytes, bytes]) -> tuple[Head, Body, str] | None:
         if not _NOT_REPEATED.isdisjoint(noted):
@@ -183,11 +185,12 @@ class Door:
             if answering.status == NO_STATUS:
                 waiting.end()
             if "abandoned" not in scope:
-                self.gate.answered(answering.account(), admitted, target_of(scope), client_of(scope))
+                self.gate.answered(answering.account(), admitted, target_of(scope), scope)
 
     async def _answer(self, scope: Scope, receive: Receive, answering: Answering, problem: Problem | None) -> None:
         problem = problem or await self.resources.readiness.refusal(scope)
         if problem is not None:
+            answering.way = "early"
             await send_problem(problem, scope, answering)
             return
         try:

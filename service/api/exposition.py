@@ -61,7 +61,7 @@ class Collected(Collector):
             "posenc_http_request_duration_seconds",
             "From the complete header of a request to the last byte of its answer given to the socket; what the server "
             "holds for a slow client at the end (64 KB, or a block of what is made) is not waited for. One count for "
-            "each answer. way: repeated (from the cache of replies), made, early (refused before it was read).",
+            "each answer. way: repeated (from the cache of replies), made, early (refused before either was asked).",
             labels=ANSWER,
         )
         sizes = HistogramMetricFamily(

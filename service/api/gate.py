@@ -65,7 +65,7 @@ class Gate:
     def __init__(self, *checks: Check, cors: "Cors | None" = None, keyed: bool = False) -> None:
         self.checks = checks
         self.meters = Meters()
-        self.access_log = AccessLog("off")
+        self.access_log = AccessLog("off", lambda _: None)
         self.cors = cors
         self.keyed = keyed
         self.noted = CHECKED if checks or cors else frozenset()
@@ -74,17 +74,17 @@ class Gate:
         self._prefix = os.urandom(6).hex().encode()
         self._numbers = itertools.count(1)
 
-    def answered(self, account: Account, admitted: Admitted, target: bytes, client: str | None) -> None:
+    def answered(self, account: Account, admitted: Admitted, target: bytes, scope: Scope) -> None:
         """Called once for every answer; of a repeated one that nobody logs the meters alone are told."""
         self.meters.answered(*account[:6])
         if account.problem:
             self.meters.refusals[account.problem] += 1
-        self.access_log.write(account, admitted, target, client)
+        self.access_log.write(account, admitted, target, scope)
 
     @property
     def counts(self) -> Counter[tuple[Way, int]]:
         """The number of answers by way and status: `repeated` from the cache of replies, `made` by the app, `early`
-        refused by the protocol."""
+        refused before that was asked."""
         counts: Counter[tuple[Way, int]] = Counter()
         for (way, _, _, status), answers in list(self.meters.answers.items()):
             counts[way, status] += answers.times.count

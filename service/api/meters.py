@@ -117,7 +117,7 @@ class Meters:
     def repeated(self) -> int:
         """How many answers came from the cache of replies before routing."""
         kinds = list(self.answers.items())
-        return sum(answers.times.count for (way, *_, status), answers in kinds if way == "repeated" and status < 400)
+        return sum(answers.times.count for (way, *_), answers in kinds if way == "repeated")
 
     def worked(self, stage: Stage, family: str, seconds: float) -> None:
         """A stage of the making of an answer."""

@@ -13,6 +13,7 @@ complete header (the body's size and pauses among it) is the app's to judge.
 """
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import httptools
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 FIELD_OVERHEAD = 4
 VERSIONS = ("1.1", "1.0")
 SCHEMES = (b"http", b"https")
+_WITHOUT_PATH = re.compile(rb"^[^/?#]+://[^/?#]*(?=[?#]|$)")
 
 
 class Protocol(Feeding):
@@ -211,13 +213,15 @@ class Protocol(Feeding):
             self.make_last()
 
     def _take_host_from_target(self) -> None:
-        """What a target such as `http://example.org/v1` says goes before the Host field (RFC 9112, 3.2.2)."""
+        """What a target such as `http://example.org/v1` says goes before the Host field, and a path that it lacks is
+        `/` (RFC 9112, 3.2.2)."""
         target = httptools.parse_url(self.url)
         if target.schema and target.schema.lower() not in SCHEMES:
             self.note(bad_target())
         if target.host:
             others = [pair for pair in self.headers if pair[0] != b"host"]
             self.headers[:] = [*others, (b"host", b"[%s]" % target.host if b":" in target.host else target.host)]
+        self.url = _WITHOUT_PATH.sub(rb"\g<0>/", self.url)
 
     def on_chunk_header(self) -> None:
         self.chunks.open()

@@ -98,7 +98,7 @@ class Refusing(Repeating):
         self.transport.write(answer)
         size = len(answer.partition(b"\r\n\r\n")[2])
         account = Account("early", UNROUTED, method, problem.status, 0.0, size, problem.slug)
-        gate.answered(account, admitted, target, self.client and self.client[0])
+        gate.answered(account, admitted, target, {"client": self.client, "headers": self.headers if begun else []})
         self.end()
 
     def end(self) -> None:

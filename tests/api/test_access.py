@@ -169,23 +169,24 @@ def test_a_key_is_neither_logged_nor_repeated(where: str, caplog: pytest.LogCapt
         assert ENTRY.partition(":")[2] not in line
 
 
-def test_digests_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them, whichever is the right one."""
+@pytest.mark.parametrize("place", range(4))
+def test_digests_are_compared_in_constant_time(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, whichever is the right one: those behind it too."""
     compared: list[tuple[bytes, bytes]] = []
 
     def compare(mine: bytes, known: bytes) -> bool:
         compared.append((mine, known))
-        return False
+        return answering and hmac.compare_digest(mine, known)
 
     monkeypatch.setattr(keys_module, "compare_digest", compare)
-    digest, others = sha256(b"k").digest(), [bytes([n]) * 32 for n in range(3)]
-    keys = [("first", digest), *(("other", each) for each in others)]
-    # It alone says which is the right one.
-    assert Keys(keys).name_of(b"Bearer k") is None
-    assert compared == [(digest, known) for _, known in keys]
+    digest, keys = sha256(b"k").digest(), [("other", bytes([n]) * 32) for n in range(3)]
+    keys.insert(place, ("right", digest))
+    for answering, name in ((True, "right"), (False, None)):  # noqa: B007 - it alone says which is the right one
+        compared.clear()
+        assert Keys(keys).name_of(b"Bearer k") == name
+        assert compared == [(digest, known) for _, known in keys]
     monkeypatch.undo()
     assert vars(keys_module)["compare_digest"] is hmac.compare_digest
-    assert Keys(keys).name_of(b"Bearer k") == "first"
 
 
 def test_what_probes_and_pages_need_is_open(keyed: Guarded) -> None:
@@ -244,7 +245,7 @@ def test_every_kind_of_request_counts(kind: str, limited: Guarded) -> None:
         assert fields(answer, "Retry-After") == ["N"]
         assert fields(answer, "Cache-Control") == ["no-store"]
     if kind in AT_ONCE:
-        assert limited.repeated == before + burst + 2
+        assert limited.repeated == before + burst
     probes = [asked("GET", path, who) for path in ("/health/live", "/health/ready")]
     assert statuses(limited.answers(*probes)) == [200, 200]
 
@@ -259,6 +260,27 @@ def test_who_a_client_is_is_said_by_trusted_proxies_alone(limited: Guarded) -> N
 
 def test_an_unlimited_server_counts_nothing(named: Guarded) -> None:
     assert statuses(named.answers(*[sent("hit")] * 200)) == [200] * 200
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refusal_is_counted_as_one_whether_its_address_is_known_or_not(
+    kind: str, keyed: Guarded, named: Guarded, limited: Guarded
+) -> None:
+    """Else the share of hits would rise with every guess at a key."""
+    asker = "X-Forwarded-For: 198.51.100." + str(list(KINDS).index(kind))
+    limited.answers(*[sent("hit", asker)] * len(KINDS))
+    for server, request, status in (
+        (keyed, sent(kind), 401),
+        (named, sent(kind).replace(b"Host: last", b"Host: other").replace(b"http://last", b"http://other"), 421),
+        (limited, sent(kind, asker), 429),
+    ):
+        before = [dict(gate.meters.answers) for gate in server.gates]
+        counts = [gate.counts for gate in server.gates]
+        assert statuses(server.answers(request)) == [status]
+        for gate, known, count in zip(server.gates, before, counts, strict=True):
+            assert (gate.counts - count)["early", status] == 1
+            kinds = {(way, route) for way, route, _, code in {*gate.meters.answers, *known} if code == status}
+            assert kinds == {("early", "unrouted")}
 
 
 def test_a_quota_is_a_keys_and_without_one_an_addresss() -> None:

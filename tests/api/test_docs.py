@@ -14,9 +14,11 @@ from PIL import Image as Pillow
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from service.access import new_key
 from service.api import docs
 from service.api.problem_types import PROBLEMS
 from tests.clients import Client, in_process, settings
+from tests.deploy.dockerfile import ROOT
 
 PAGES = ["/", "/docs", "/problems", "/problems/not-found", "/schemes", "/schemes/alibi", "/conventions"]
 ASSETS = [
@@ -183,12 +185,38 @@ def test_installing_pages_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     docs.install(FastAPI(openapi_url=None), "on", "on")
 
 
-def test_the_explorer_can_be_off_and_refusals_are_explained_all_the_same() -> None:
-    with in_process(settings(explorer="off")) as client:
-        for path in ("/", "/web/explorer/main.js", "/web/explorer.css"):
-            assert client.get(path).status_code == 404
-        for path in ("/docs", "/openapi.json", "/problems", "/problems/not-found", "/web/page.css"):
-            assert client.get(path).status_code == 200
+OF_THE_EXPLORER = ("/", "/schemes", "/schemes/rope", "/conventions", "/web/explorer/main.js", "/web/explorer.css")
+OF_THE_DOCS = ("/docs", "/openapi.json", "/web/docs.js", "/web/swagger-ui.css", "/web/swagger-ui-bundle.js")
+OF_REFUSALS = ("/problems", "/problems/overloaded", "/problems/not-found", "/web/page.css")
+
+
+@pytest.mark.parametrize("keys", ["", new_key("ci")[1]], ids=["open", "keyed"])
+@pytest.mark.parametrize("docs_are", ["on", "off"])
+@pytest.mark.parametrize("explorer_is", ["on", "off"])
+def test_pages_can_be_taken_away_and_refusals_are_explained_all_the_same(
+    explorer_is: str, docs_are: str, keys: str
+) -> None:
+    """As README and SECURITY.md say, nobody having a key."""
+    expected = {
+        **dict.fromkeys(OF_THE_EXPLORER, 200 if explorer_is == "on" else 404),
+        **dict.fromkeys(OF_THE_DOCS, 200 if docs_are == "on" else 404),
+        **dict.fromkeys(OF_REFUSALS, 200),
+    }
+    with in_process(settings(explorer=explorer_is, docs=docs_are, api_keys=keys)) as client:
+        assert {path: client.get(path).status_code for path in expected} == expected
+
+
+def test_whoever_switches_pages_off_is_told_which() -> None:
+    """Every page that there is, and where README and SECURITY.md say what takes it away."""
+    pages = {*OF_THE_EXPLORER, *OF_THE_DOCS, *OF_REFUSALS}
+    assert docs.PATHS - {f"/web/explorer/{name}.js" for name in docs.EXPLORER_MODULES} <= pages
+    assert {path for path in PAGES if path.count("/") == 1} < pages
+    for text in ("README.md", "SECURITY.md"):
+        said = " ".join((ROOT / text).read_text(encoding="utf-8").split())
+        assert (
+            "`--explorer off` takes away `/`, `/schemes`, the pages below it and `/conventions`; "
+            "`--docs off` takes away `/docs` and `/openapi.json`. `/problems` and the pages below it "
+        ) in said
 
 
 def test_the_picture_without_javascript_has_the_size_that_the_page_says(direct: Client) -> None:

@@ -284,6 +284,25 @@ def test_a_whole_address(scheme: bytes, client: Client) -> None:
     assert client.read(until=b"}").startswith(OK)
 
 
+@pytest.mark.parametrize(
+    ("target", "query"),
+    [
+        (b"http://x", {}),
+        (b"HTTPS://x:80", {}),
+        (b"http://[::1]", {}),
+        (b"http://x?", {}),
+        (b"http://x?a=1&b=/c?", {"a": "1", "b": "/c?"}),
+        (b"http://x/?a=http://y?z", {"a": "http://y?z"}),
+    ],
+)
+def test_a_whole_address_without_a_path_asks_for_the_first_page(
+    target: bytes, query: dict[str, str], client: Client
+) -> None:
+    client.send(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = client.read(until=b"e}")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"path": "/", "query": query, "trailer": False}
+
+
 def test_http_1_0_needs_none(client: Client) -> None:
     client.send(b"GET /health/live HTTP/1.0\r\n\r\n")
     assert client.read().startswith(OK)
@@ -658,7 +677,7 @@ def test_a_connection_that_rests_is_closed_and_one_that_works_is_not(server: Liv
 @pytest.mark.parametrize(("body", "way"), [((), "write"), ((bytes(JOINED_BYTES + 1),), "writelines")])
 def test_a_repeated_request_behind_a_last_one_is_not_answered(server: Live, body: Body, way: str) -> None:
     door = create_autospec(Door)
-    door.find.return_value = Found(Head(200, b""), body, Admitted(b"id", None, b"", None), "", 0.0)
+    door.find.return_value = Found(Head(200, b""), body, Admitted(b"id", None, b"", None), "", 0.0, "repeated")
     for closing in (False, True):
         protocol = Protocol(server.config, server.server_state, {}, create_autospec(AbstractEventLoop))
         protocol.transport = transport = create_autospec(Transport)
