@@ -21,15 +21,11 @@ def _every(reading: Reading) -> tuple[int, int]:
 
 
 def _jamba(reading: Reading, _rule: Mapping[str, Any]) -> list[str]:
-    """By period and offset alone: the class makes the list of types, and cannot be given one."""
+    """By period and offset alone."""
     period, offset = _every(reading)
     if offset >= period:
         detail = f"attn_layer_offset is {offset} and attn_layer_period {period}: the first must be smaller"
         raise Refusal(reading.at("attn_layer_offset"), "conflict", detail)
-    listed = next((key for key in ("layer_types", "layers_block_type") if reading.has(key)), None)
-    if listed is not None:
-        detail = f"{listed} follows from attn_layer_period and attn_layer_offset: transformers fails where it is stated"
-        raise Refusal(reading.at(listed), "conflict", detail)
     return [FULL if layer % period == offset else LINEAR for layer in range(reading.layers())]
 
 

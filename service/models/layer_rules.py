@@ -12,6 +12,7 @@ from typing import Any
 
 from service.engine.errors import Refusal
 from service.models.hybrid_layers import HYBRIDS
+from service.models.listed_layers import LISTED
 from service.models.nearest import echo
 from service.models.plan import Value
 from service.models.reading import MOST_LAYERS, Reading, numeric, whole
@@ -263,4 +264,5 @@ RULES: Mapping[str, Callable[[Reading, Rule], list[str]]] = {
     "lfm3": _lfm3,
     "dots3": _dots3,
     **HYBRIDS,
+    **LISTED,
 }

@@ -3,7 +3,8 @@
 `layer_types` of the file wins; where it is missing, the model's class follows a rule of `layer_rules`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from service.engine.errors import Refusal
 from service.models.hybrid_layers import refuse_other_ids
@@ -69,17 +70,31 @@ def _mended(reading: Reading, labels: list[str], rule: Rule | None, *, stated: b
     if rule and rule.get("needs") and rule["needs"] not in labels:
         detail = f"{len(labels)} layers without {rule['needs']}: {reading.type.name} expects at least one"
         raise Refusal(reading.at("layer_types" if stated else "num_hidden_layers"), "conflict", detail)
-    if rule and "renamed" in rule:
-        flag = reading.find(rule["renamed"]["unless"])
-        old, new = rule["renamed"]["names"]
-        if flag is not None and flag.value is False:
-            old, new = new, old
-        labels = [new if label == old else label for label in labels]
+    if rule and "renamed" in rule and not stated:
+        labels = _renamed(reading, labels, rule["renamed"])
     return labels
 
 
+def _renamed(reading: Reading, labels: list[Any], rule: Mapping[str, Any]) -> list[Any]:
+    """Kinds by the names that the class has for them; a flag of some turns both names about."""
+    old, new = rule["names"]
+    flag = reading.find(rule["unless"]) if "unless" in rule else None
+    if flag is not None and flag.value is False:
+        old, new = new, old
+    return [new if label == old else label for label in labels]
+
+
+def _refuse_made(reading: Reading, made_of: str) -> None:
+    """Refuses a list of types where the class makes it of other keys, and cannot be given one."""
+    listed = next((key for key in ("layer_types", "layers_block_type") if reading.has(key)), None)
+    if listed is not None:
+        detail = f"{listed} follows from {made_of}: transformers fails where it is stated"
+        raise Refusal(reading.at(listed), "conflict", detail)
+
+
 def _stated(reading: Reading, key: str, rule: Rule | None) -> list[str] | None:
-    if rule and rule.get("ignored"):
+    if rule and "made_of" in rule:
+        _refuse_made(reading, rule["made_of"])
         return None
     stated = reading.list_of(key)
     if stated is None:
@@ -90,19 +105,23 @@ def _stated(reading: Reading, key: str, rule: Rule | None) -> list[str] | None:
     if count is not None and len(stated.value) != count:
         detail = f"{key} has {len(stated.value)} entries and num_hidden_layers is {count}: one for each layer is needed"
         raise Refusal(stated.key, "shape", detail, limit=count, requested=len(stated.value))
-    labels = [_label(stated, place, each) for place, each in enumerate(stated.value)]
+    if rule and "renamed" in rule:
+        stated = Value(_renamed(reading, stated.value, rule["renamed"]), stated.source, stated.key)
+    known = tuple(rule["only"]) if rule and "only" in rule else KNOWN
+    labels = [_label(stated, place, each, known) for place, each in enumerate(stated.value)]
     # Dory's files count attention and the MLP behind it as two layers, the class as one.
     return labels[::2] if rule and rule.get("paired") in labels else labels
 
 
-def _label(stated: Value, place: int, label: object) -> str:
+def _label(stated: Value, place: int, label: object, known: Sequence[str]) -> str:
     where = f"{stated.key}/{place}"
     if not isinstance(label, str):
         raise Refusal(where, "type", f"a type of layer is {kind(label)}; a string is needed")
-    if label not in KNOWN and label not in RENAMED:
-        near = nearest(label, KNOWN, 1)
-        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(KNOWN)}"
-        raise Refusal(where, "choice", f"{echo(label)} is no type of layer{hint}")
+    if RENAMED.get(label, label) not in known:
+        other = label in KNOWN or label in RENAMED
+        near = [] if other else nearest(label, known, 1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+        raise Refusal(where, "choice", f"{echo(label)} is no type of layer{' of this class' if other else ''}{hint}")
     return RENAMED.get(label, label)
 
 

@@ -4,6 +4,7 @@ from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.context import Context
 from service.models.layers import of_kinds
+from service.models.listed_layers import window_of_list
 from service.models.llama_cpp import pattern_of, without_windows
 from service.models.nearest import echo
 from service.models.plan import Address, Value, Window
@@ -35,7 +36,7 @@ def window_of(reading: Reading, label: str | None, context: Context) -> tuple[Wi
     slides = rule.get("slides") if label is None else rule.get("slides") == "all" and label == "full_attention"
     key = rule.get("window", "sliding_window")
     slides = slides or label in rule.get("slides_too", ())
-    size = reading.integer(key, 0) if label in SLIDING or slides else None
+    size = window_of_list(reading) or reading.integer(key, 0) if label in SLIDING or slides else None
     over = rule.get("window_over")
     if over is not None and label in SLIDING and reading.has(over):
         return _stated_over(reading, over)

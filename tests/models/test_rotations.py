@@ -128,7 +128,7 @@ def test_values_of_another_kind_in_a_block(block: dict[str, Any], pointer: str) 
 
 def test_values_of_another_kind_beside_it() -> None:
     assert refusal("falcon", alibi=3).parameter == "/alibi"
-    assert refusal("bamba", layer_types=None, attn_layer_indices=[1], num_hidden_layers=0).code == "out_of_range"
+    assert refusal("bamba", attn_layer_indices=[1], num_hidden_layers=0).code == "out_of_range"
     assert refusal("lfm2", layer_types=None, full_attn_idxs=["x"]).parameter == "/full_attn_idxs/0"
     assert refusal("deepseek_v4", compress_ratios=[[1]] * 6).parameter == "/compress_ratios/0"
     assert refusal("llama4_text", attn_temperature_tuning="yes").parameter == "/attn_temperature_tuning"
