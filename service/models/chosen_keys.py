@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from service.engine.errors import Refusal
 from service.models.addresses import ask
 from service.models.plan import Address, Value
 from service.models.reading import Reading, pointer, whole
@@ -74,8 +73,10 @@ def indexer(
     if head is None:
         return {}, ()
     if head.value < width:
-        detail = f"{row['width']} is {head.value}, and the indexer turns {width} channels by the tables of its layer"
-        raise Refusal(head.key, "conflict", detail)
+        return {}, (
+            f"{row['width']} is {head.value}, and the indexer turns {width} channels by the tables of its layer: "
+            "transformers fails on that",
+        )
     code = Value("half", "class default", f"{reading.where}/model_type")
     turn = {name: value for name, value in parameters.items() if name not in ("dim", "partial_rotary_factor")}
     turn["rotary_dim"] = replace(parameters["dim"], value=width)
