@@ -26,6 +26,7 @@ from service.models.rope_keys import (
     theta_of,
 )
 from service.models.rope_labels import by_label, from_top, of_label, scales
+from service.models.rotary_blocks import WITHOUT, rotary_block
 
 
 def rope_blocks(reading: Reading, labels: Sequence[str]) -> Found:
@@ -261,6 +262,16 @@ def _fixed(reading: Reading, _labels: Sequence[str]) -> Found:
     return Found({None: Block({"rope_type": kind_of, "rope_theta": theta})}, notes if given else [])
 
 
+def _rotary(reading: Reading, labels: Sequence[str]) -> Found:
+    """InternLM: a block of its own, else the usual ones."""
+    block = rotary_block(reading)
+    if block is not None:
+        return Found({None: block})
+    found = _plain(reading, labels)
+    scaled = reading.document.get("rope_scaling") or reading.document.get("rope_parameters")
+    return Found(found.blocks, found.notes if scaled else [*found.notes, WITHOUT])
+
+
 CONVERSIONS: Mapping[str, Callable[[Reading, Sequence[str]], Found]] = {
     "plain": _plain,
     "by-label": by_label,
@@ -269,4 +280,5 @@ CONVERSIONS: Mapping[str, Callable[[Reading, Sequence[str]], Found]] = {
     "fixed": _fixed,
     "listed-bases": _listed_bases,
     "sliding-base": _sliding_base,
+    "rotary": _rotary,
 }
