@@ -825,6 +825,7 @@ def test_the_reader_of_what_is_left_at_the_close_is_watched(server: Live) -> Non
     loop = create_autospec(AbstractEventLoop)
     protocol = Protocol(server.config, server.server_state, {}, loop)
     protocol.transport = transport = create_autospec(Transport)
+    transport.get_extra_info.return_value.fileno.return_value = -1
     for left in (0, 100):
         transport.get_write_buffer_size.return_value = left
         protocol.close()

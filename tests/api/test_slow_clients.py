@@ -148,12 +148,15 @@ def test_a_reader_who_takes_its_time_gets_all(server: Client, target: str, last:
 
 
 def test_a_reader_for_whom_the_kernel_holds_enough_is_not_cut(server: Client) -> None:
-    """The kernel takes more of an answer only when a third of what it holds is gone, megabytes; what it gave counts."""
-    with closing(connected(server)) as client:
+    """The kernel takes more of an answer only when a third of what it holds is gone, megabytes; what it gave counts.
+
+    The reader's kernel tells of room for a packet at a time, which here has 64 KB.
+    """
+    with closing(connected(server, 1 << 17)) as client:
         client.sendall(ask(STREAMED, last=False))
-        for _ in range(25):
-            assert client.recv(3000)
-            time.sleep(0.1)
+        for _ in range(50):
+            assert client.recv(50_000)
+            time.sleep(0.05)
         assert server.connections == 1
 
 
