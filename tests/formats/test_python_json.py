@@ -75,7 +75,7 @@ def test_an_object_whose_name_is_a_word_in_quotes() -> None:
 
 def test_too_many_words_are_refused() -> None:
     few, many = ("[" + "NaN," * count + "1]" for count in (10, MOST_WORDS + 1))
-    assert len(read_python_json(few.encode())) == 11  # type: ignore[arg-type]
+    assert len(read_python_json(few.encode())) == 11  # type: ignore[arg-type]  # a list, as the text says
     with pytest.raises(Unreadable, match="not JSON"):
         read_python_json(many.encode())
 

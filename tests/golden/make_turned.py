@@ -109,7 +109,7 @@ def stand_ins(source: Path, longest: list[int]) -> Any:
     """vLLM's rotary package without what it imports: `longest` holds the max_model_len of its configuration."""
     torch = library("torch")
 
-    class CustomOp(torch.nn.Module):  # type: ignore[misc,name-defined]
+    class CustomOp(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch is not installed where types are checked
         """What the operations are built on: a module, of which the PyTorch way is called."""
 
         def __init__(self, **_named: bool) -> None:

@@ -148,7 +148,7 @@ def silent() -> Iterator[None]:
     """No input whatever may write a warning, an error or a traceback into the log."""
     met: list[str] = []
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: met.append(logging.Formatter().format(record))  # type: ignore[method-assign]
+    handler.emit = lambda record: met.append(logging.Formatter().format(record))  # type: ignore[method-assign]  # each record is formatted, none is written
     logging.getLogger().addHandler(handler)
     try:
         yield
